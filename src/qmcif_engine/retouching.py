@@ -6,13 +6,16 @@ as it was, bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
+from qmcif_engine.arrays import IndexArray, SampleArray
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision import energy
@@ -21,19 +24,11 @@ from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
 from qmcif_engine.stack.deciding import choose_focus_range
-from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import Stack, check_number, sample_stack, stack_arrays
+from qmcif_engine.stack.samples import FocusRanges, GivenRanges, check_number
+from qmcif_engine.stack.stack import Stack, as_stack, sample_stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
 from qmcif_engine.tiles.planes import WindowPlanes, hold_window
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import IndexArray, SampleArray
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,7 @@ def retouch(
     InvalidImageError
         When the arrays do not belong together.
     """
-    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
+    stack = as_stack(images)
     if stack.decides_each:
         msg = (
             "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"
@@ -135,7 +130,7 @@ def _check_arguments(
     stack: Stack, labels: NDArray[Any], *, fused: SampleArray, source_index: IndexArray, window: tuple[int, int, int, int] | None
 ) -> Window:
     """Return the window once everything is known to belong together."""
-    check_number(stack)
+    check_number(stack.n_images)
     shape = tuple(stack.image_shape[:2])
     for name, plane in (("labels", labels), ("source_index", source_index)):
         if plane.shape != shape or plane.dtype.kind not in "iu":

@@ -122,7 +122,7 @@ class RunList(JobFolder):
         """Return the question whether to go on, which comes often enough to carry the signs of life of the list."""
 
         def is_over() -> bool:
-            self.beat()
+            self.heartbeat()
             return is_cancelled is not None and is_cancelled()
 
         return is_over
@@ -146,7 +146,7 @@ def run_list(folder: Path, config: FusionConfig, *, resume: bool, overwrite: boo
     try:
         yield listed
     except BaseException:
-        listed.give_up()
+        listed.abort()
         raise
     listed.remove()
 

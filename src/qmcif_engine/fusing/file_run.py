@@ -236,14 +236,14 @@ class FileRun:
         job.begin(self._describe_request(), resume=self.resume, overwrite=self.may_replace)
 
         def is_over() -> bool:
-            job.beat()
+            job.heartbeat()
             return is_cancelled is not None and is_cancelled()
 
         try:
             reports = ActiveRun(self, job, client=client, on_progress=on_progress, is_over=is_over).complete()
         except BaseException:
             # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
-            job.give_up()
+            job.abort()
             raise
         job.remove()
         return reports

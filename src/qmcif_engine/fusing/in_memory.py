@@ -16,8 +16,8 @@ from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import FusionProgress, Steps
 from qmcif_engine.stack.deciding import choose_deciding_channels
-from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, as_stack, list_bounds
-from qmcif_engine.stack.stack import Stack, stack_arrays
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, list_bounds
+from qmcif_engine.stack.stack import Stack, as_stack, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
 from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.task import TILE_PLANES, FusedTile, TileTask
@@ -111,14 +111,14 @@ def fuse(
     -------
     FusionResult
     """
-    stack = choose_deciding_channels(_as_stack(images), channels)
+    stack = choose_deciding_channels(as_stack(images), channels)
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
     pipeline = Pipeline.prepare(
         stack,
         config,
-        guide=None if guide is None else _as_stack(guide),
+        guide=None if guide is None else as_stack(guide),
         companions=None if companions is None else stack_arrays(_checked_companions(companions, stack)),
         memory_bytes=memory_bytes,
         workers=workers,
@@ -136,10 +136,6 @@ def fuse(
     gathered = _GatheredTiles(pipeline.plan)
     pipeline.run(task, tiles, sink=gathered, steps=steps, client=client)
     return gathered.finish(task)
-
-
-def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
-    return images if isinstance(images, Stack) else stack_arrays(as_stack(images))
 
 
 class _GatheredTiles:

@@ -15,8 +15,8 @@ from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.method import solver
 from qmcif_engine.method.solver import Decomposition
 from qmcif_engine.run.measurement import measure_run
-from qmcif_engine.stack.samples import GivenRanges, as_stack, check_focus_range, measure_focus_range, to_planes
-from qmcif_engine.stack.stack import Stack, check_number, stack_arrays
+from qmcif_engine.stack.samples import GivenRanges, check_focus_range, check_images, check_number, measure_focus_range, to_planes
+from qmcif_engine.stack.stack import Stack, as_stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.plan import GRID_PX
 from qmcif_engine.tiles.planes import REAL_VALUED_FACTOR, WindowPlanes, hold_window
@@ -59,8 +59,8 @@ def focus_response(
     InvalidImageError
         For a window outside the images, and for channels that are decided on one by one.
     """
-    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
-    check_number(stack)
+    stack = as_stack(images)
+    check_number(stack.n_images)
     shape = (stack.image_shape[0], stack.image_shape[1])
     asked = Window(*(int(side) for side in window))
     if not (0 <= asked.top < asked.bottom <= shape[0] and 0 <= asked.left < asked.right <= shape[1]) or stack.decides_each:
@@ -106,7 +106,7 @@ def decompose(image: SampleArray, config: FusionConfig | None = None, *, focus_r
         Layers of shape (3, Y, X) on the 0-255 scale, with the coefficients of the base patches and the history of the solve.
     """
     settings = FusionConfig() if config is None else config
-    (checked, _) = as_stack([image, image])
+    (checked, _) = check_images([image, image])
     bounds = measure_focus_range([checked]) if focus_range is None else check_focus_range(focus_range)
     planes = to_planes(checked, bounds, representation=settings.method.representation)
     if settings.method.representation is Representation.GRAY:

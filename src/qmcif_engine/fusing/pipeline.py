@@ -16,8 +16,8 @@ from qmcif_engine.run.job_folder import digest
 from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.run.memory import plan_memory
 from qmcif_engine.stack.deciding import EACH, choose_deciding_channels, join_guide
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRanges, GivenRanges, list_bounds
-from qmcif_engine.stack.stack import Stack, check_number, stack_arrays
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRanges, GivenRanges, check_number, list_bounds
+from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.tiles.plan import Tile, TilePlan, plan_tiles
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
 from qmcif_engine.tiles.task import TileTask
@@ -78,7 +78,7 @@ class Pipeline:
         """
         settings = FusionConfig() if config is None else config
         stack = choose_deciding_channels(stack, channels)
-        check_number(stack)
+        check_number(stack.n_images)
         deciding = join_guide(guide, stack)
         # shape and settings alone: memory and workers come later and must not change it
         plan = plan_tiles((stack.image_shape[0], stack.image_shape[1]), settings)

@@ -69,7 +69,7 @@ class JobFolder:
         """
         identity, self.may_replace = digest(description), overwrite
         with refusing(self.folder):
-            is_new = not self.folder.exists() or self._take_up(identity, resume=resume, overwrite=overwrite)
+            is_new = not self.folder.exists() or self._acquire(identity, resume=resume, overwrite=overwrite)
             try:
                 if is_new:
                     self._create(identity)
@@ -83,9 +83,9 @@ class JobFolder:
     def prepare(self, *, is_new: bool) -> None:
         """Make what belongs into the folder; it is ours by now."""
 
-    def _take_up(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
+    def _acquire(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
         """Take the lock of an unfinished run to continue it, or discard that run; return whether a new one is needed."""
-        self._lock.take()
+        self._lock.acquire()
         try:
             # a run that was killed while it placed its outputs: all are as they were before, whatever comes next
             roll_back(self.folder / JOURNAL_NAME)
@@ -143,9 +143,9 @@ class JobFolder:
             "restore them, or start over with --overwrite"
         )
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Give other runs a sign of life, if one is due; raises where this run has lost its folder."""
-        self._lock.beat()
+        self._lock.heartbeat()
 
     def journal(self) -> Journal:
         """Return where the moves of the outputs are noted; the job is over when all of them have arrived."""
@@ -170,12 +170,10 @@ class JobFolder:
         """Leave what is there to a later run."""
         self._lock.release()
 
-    def give_up(self, *, is_kept: bool | None = None) -> None:
+    def abort(self) -> None:
         """End without a result: leave what is finished to a later run, or remove the folder where nothing is and it is still ours."""
         with suppress(OSError, ExecutionError):  # what led here is the failure to report
-            if is_kept is None:
-                is_kept = self.holds_results()
-            if self._ended is not None or (self._lock.is_held() and not is_kept):
+            if self._ended is not None or (self._lock.is_held() and not self.holds_results()):
                 self.remove()
         self._lock.release()
 
@@ -199,7 +197,7 @@ class JobFolder:
             When it is no unfinished run, or one is going on there.
         """
         with refusing(self.folder):
-            self._lock.take()
+            self._lock.acquire()
             try:
                 roll_back(self.folder / JOURNAL_NAME)
                 self.remove()
@@ -226,7 +224,7 @@ def recover(folder: Path) -> bool:
     # the lock is taken only where something is to be undone: looking alone must not disturb a run
     if (folder / JOURNAL_NAME).exists():
         with refusing(folder):
-            lock.take()
+            lock.acquire()
             try:
                 roll_back(folder / JOURNAL_NAME)
             finally:

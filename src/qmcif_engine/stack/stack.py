@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
-from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.samples import check_finite
+from qmcif_engine.stack.samples import check_finite, check_images
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -282,6 +281,11 @@ def _read_chunk(array: _StackArray, chunk: tuple[slice, ...]) -> SampleArray:
     return array.stack.read(number.start, Window(rows.start, columns.start, rows.stop, columns.stop))[np.newaxis]
 
 
+def as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
+    """Return images as a stack: arrays once they are known to fit each other, and a stack as it is."""
+    return images if isinstance(images, Stack) else stack_arrays(check_images(images))
+
+
 def stack_arrays(images: Sequence[SampleArray], *, names: Sequence[str] | None = None) -> Stack:
     """Return arrays in memory, of one shape and type, as a stack; windows are views of them."""
     return Stack(
@@ -343,16 +347,3 @@ def _place_window(position: int, shape: tuple[int, ...]) -> Window:
     top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
     left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
     return Window(top, left, top + rows, left + columns)
-
-
-def check_number(stack: Stack) -> None:
-    """Refuse a stack of one image: there is nothing to choose from.
-
-    Raises
-    ------
-    InvalidImageError
-    """
-    if stack.n_images < 2:
-        given = "1 image was" if stack.n_images else "0 images were"
-        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
-        raise InvalidImageError(msg)

@@ -403,7 +403,7 @@ def kill_at_move(monkeypatch):
             patched.setattr(Move, "carry_out", carry)
             patched.setattr(Move, "take_back", lambda self: None)
             patched.setattr(Journal, "drop", lambda self: None)
-            patched.setattr(Job, "give_up", Job.release)  # the lock of a process that has ended holds nothing
+            patched.setattr(Job, "abort", Job.release)  # the lock of a process that has ended holds nothing
             with pytest.raises(Killed):
                 run()
 

@@ -234,7 +234,7 @@ def test_the_only_tile_there_is_stays_in_memory(tmp_path):
     np.testing.assert_array_equal(job.image(0, "fused").read(tile.core), result.fused)
     assert sorted(path.name for path in job.folder.iterdir()) == ["job.json", "lock"]
     assert sum(job.receipt(0, tile).pixels_by_image) == 40 * 50
-    job.give_up()
+    job.abort()
     assert list(tmp_path.iterdir()) == []
 
 
