@@ -184,7 +184,7 @@ def test_fewer_workers_get_fewer_tiles_and_a_run_that_waits_for_its_last_ones_as
     monkeypatch.setattr("qmcif_engine.run.cluster._count_threads", count_threads)
     with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(stack_arrays(images), tmp_path, client=client) == expected_files
-    assert len(asked) <= len(plan_tiles(SHAPE, CONFIG).tiles)
+    assert len(asked) <= len(plan_tiles(SHAPE, CONFIG))
 
 
 def test_a_folder_that_workers_do_not_see_is_not_shared(cluster, tmp_path):

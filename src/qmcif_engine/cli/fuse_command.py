@@ -249,7 +249,7 @@ def render_plan(stack: FileStack, runs: list[FileRun], options: Request) -> None
     """Report what the runs would take, which are known to be possible."""
     run, n_times = runs[0], sum(len(run.points) for run in runs)
     plan = run.pipeline
-    tiles = plan.plan.tiles
+    tiles = plan.plan
     cpu_seconds = n_times * plan.estimate_seconds()
     output_bytes = sum(run.output_bytes for run in runs)
     tiles_at_once = min(plan.tiles_at_once, len(tiles))

@@ -26,7 +26,7 @@ from qmcif_engine.run.job import EncodedTile, Job
 from qmcif_engine.run.job_folder import digest
 from qmcif_engine.stack.deciding import choose_focus_range
 from qmcif_engine.stack.samples import GivenRanges
-from qmcif_engine.tiles.plan import Tile, TileGrid
+from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.task import FusedTile, TileTask
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ActiveRun:
     ) -> None:
         self._run, self._job, self._client = run, job, client
         self._on_progress, self._is_over = on_progress, is_over
-        self._tiles = run.pipeline.plan.tiles
+        self._tiles = run.pipeline.plan
         self._extremes = Extremes(1 if job.store is None else job.store.n_colors)
         # asked once: tiles that others finish while this run lasts do not count as resumed
         self._finished = {number: [job.is_finished(number, tile) for tile in self._watched()] for number in range(len(job.parts))}
@@ -275,10 +275,10 @@ def grow_smaller_levels(store: ImageStore, *, tiles_at_once: int, client: Client
     for larger, smaller in itertools.pairwise(store.levels):
         smaller.create()
         rows, columns = (
-            [(start, min(start + block, side)) for start in range(0, side, block)]
+            tuple((start, min(start + block, side)) for start in range(0, side, block))
             for side, block in zip(smaller.shape[:2], store.block_px, strict=True)
         )
-        tiles = TileGrid((smaller.shape[0], smaller.shape[1]), 0, rows=rows, columns=columns)
+        tiles = TilePlan(shape=(smaller.shape[0], smaller.shape[1]), overlap_px=0, rows=rows, columns=columns)
         for image in range(store.n_images):
             steps = Steps(n_tiles=len(tiles), steps_a_tile=1, is_cancelled=is_cancelled)
             sink = LevelSink(smaller, image)

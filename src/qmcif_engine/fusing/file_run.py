@@ -275,7 +275,7 @@ class FileRun:
     @property
     def n_tiles(self) -> int:
         """Tiles of a time point, in the last fusion of it."""
-        return len(self.pipeline.plan.tiles)
+        return len(self.pipeline.plan)
 
     def describe_series(self, reports: Sequence[FileReport]) -> dict[str, Any]:
         """Return version, settings and what each time point was made of, without times, names and paths."""
@@ -309,7 +309,7 @@ class FileRun:
             parts.append(PartKind(len(self.spans) or self.pipeline.stack.n_images, kept, point if self.is_store else None))
         if not self.is_store:
             return Job(folder, plan, planes, parts=parts, chunk_px=chunk)
-        first, core = planes[self.shown[0]], plan.tiles[0].core.shape
+        first, core = planes[self.shown[0]], plan[0].core.shape
         n_colors = first.channels[0] if first.channels else 1
         store = ImageStore(
             folder=target if isinstance(target, RemotePath) else folder,

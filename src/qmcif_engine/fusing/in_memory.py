@@ -123,7 +123,7 @@ def fuse(
         memory_bytes=memory_bytes,
         workers=workers,
     )
-    tiles = pipeline.plan.tiles
+    tiles = pipeline.plan
     steps = Steps(n_tiles=len(tiles), steps_a_tile=pipeline.steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
     task = pipeline.measure(focus_range, with_position=with_position, with_maps=with_maps, client=client)
     logger.info(

@@ -80,13 +80,13 @@ class _Arrangement:
     def __init__(self, plan: TilePlan, task: TileTask) -> None:
         self._plan, self._name = plan, new_name()
         held = f"{self._name}-task"  # once in the graph, whatever it holds
-        tiles = tile_graph(plan.tiles, _compute, held, name=self._name)
+        tiles = tile_graph(plan, _compute, held, name=self._name)
         self._keys = list(tiles)
         self._graph: dict[Any, Any] = {held: task, **tiles}
 
     def __call__(self, plane: str, dtype: DTypeLike, channels: tuple[int, ...]) -> da.Array:
         """Return one plane as an array with a chunk for each tile."""
-        name, rows, columns = f"{self._name}-{plane}", self._plan.tiles.rows, self._plan.tiles.columns
+        name, rows, columns = f"{self._name}-{plane}", self._plan.rows, self._plan.columns
         # row by row, as the tiles of a plan are ordered
         places = product(range(len(rows)), range(len(columns)))
         # one chunk along channels, hence the zeros; the planes of a tile are taken from one key, which is computed once per request

@@ -141,14 +141,14 @@ class Pipeline:
     def identify(self, focus_range: FocusRanges) -> str:
         """Return the identity that a run would have, by reading every sample and fusing none."""
         task = TileTask(stack=self.stack, config=self.config, focus_range=focus_range, companions=self.companions, guide=self.guide)
-        return digest([self.describe(focus_range), [task.digest_input(tile).hex() for tile in self.plan.tiles]])
+        return digest([self.describe(focus_range), [task.digest_input(tile).hex() for tile in self.plan]])
 
     def estimate_seconds(self) -> float:
         """Return about how many CPU seconds all tiles take together; a small image is fused on this machine to find that out."""
         side = min(TRIAL_SIDE_PX, self.config.tiling.tile_px)
         texture = np.random.default_rng(0).integers(0, int(FULL_SCALE), (side, side), dtype=np.uint8)
         trial = Pipeline.prepare(stack_arrays([texture, texture[::-1]]), self.config)
-        task, (tile,) = trial.measure((0, FULL_SCALE)), trial.plan.tiles
+        task, (tile,) = trial.measure((0, FULL_SCALE)), trial.plan
         task(tile)  # compiles and loads what the measured run will find ready
         # CPU time, not time on the clock: other programs do not count
         started = time.process_time()

@@ -149,7 +149,7 @@ class Job(JobFolder):
             for part in self.parts
         ]
         # the only tile there is stays in memory: a run that was interrupted has nothing to go on with
-        self.is_held = len(plan.tiles) == len(self.parts) == 1 and store is None
+        self.is_held = len(plan) == len(self.parts) == 1 and store is None
         self._held: FusedTile | None = None
         # whether the metadata of a store in a bucket is written: from then on readers find it
         self._is_shown = False
@@ -158,7 +158,7 @@ class Job(JobFolder):
         """Make the arrays, ready for tiles."""
         if self.is_held:
             return
-        core = self.plan.tiles[0].core.shape
+        core = self.plan[0].core.shape
         # a small image need not be padded to a chunk
         chunk = min(self._chunk_px, multiple_above(max(core), GRID_PX))
         shard = multiple_above(core[0], chunk), multiple_above(core[1], chunk)

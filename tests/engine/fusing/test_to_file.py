@@ -113,7 +113,7 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
 def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
         fuse_to_file(logged_stack(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
-    first, second = Pipeline.prepare(stack_arrays(images), CONFIG).plan.tiles[:2]
+    first, second = Pipeline.prepare(stack_arrays(images), CONFIG).plan[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()
     row, column = second.core.top + 5, second.core.left + 5  # in the overlap of the first tile, whose core does not hold it
@@ -207,7 +207,7 @@ def test_a_prepared_run_says_what_it_takes_and_a_zarr_is_its_own_space(images, t
         for name in ("f.tif", "f.ome.zarr")
     ]
 
-    assert [(len(run.pipeline.plan.tiles), run.pipeline.tiles_at_once) for run in runs] == [(9, 2)] * 2
+    assert [(len(run.pipeline.plan), run.pipeline.tiles_at_once) for run in runs] == [(9, 2)] * 2
     assert [run.output_bytes for run in runs] == [130 * 150 * (3 + 2 + 2 + 2 + 4)] * 2
     assert [run.job_bytes for run in runs] == [130 * 150 * 13, 130 * 150 * 10]
     assert runs[0].transcoded_bytes == 0

@@ -34,7 +34,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def tiles(task):
-    return plan_tiles(task.stack.image_shape[:2], CONFIG).tiles
+    return plan_tiles(task.stack.image_shape[:2], CONFIG)
 
 
 class Kept(dict):
