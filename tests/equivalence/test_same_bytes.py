@@ -155,12 +155,12 @@ def test_an_active_client_computes_what_is_fused_in_memory(images, expected, clu
 
 
 def test_workers_that_see_the_folder_write_for_themselves_and_send_nothing_back(images, expected_store, cluster, tmp_path, monkeypatch):
-    def refused(*_):
+    def write(*_):
         msg = "a tile came back"
         raise AssertionError(msg)
 
-    monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the classes as they are
-    monkeypatch.setattr(LevelSink, "write", refused)
+    monkeypatch.setattr(Job, "write", write)  # in this process: the workers have the classes as they are
+    monkeypatch.setattr(LevelSink, "write", write)
     with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(stack_arrays(images), tmp_path, target=STORE, client=client) == expected_store
 
