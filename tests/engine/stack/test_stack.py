@@ -13,15 +13,14 @@ from qmcif_engine.io.output.windowed_image import StackImage
 from qmcif_engine.stack import stack as stack_module
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.alignment.warping import align_stack
-from qmcif_engine.stack.deciding import choose_deciding_channels, join_guide
+from qmcif_engine.stack.deciding import choose_deciding_channels, choose_focus_range, join_guide
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.previews import ReducedImage, read_previews
+from qmcif_engine.stack.samples import check_number
 from qmcif_engine.stack.stack import (
     N_SAMPLED_PLACES,
     Stack,
-    check_number,
-    choose_focus_range,
     number_images,
     sample_stack,
     stack_arrays,
@@ -211,7 +210,7 @@ def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
 @pytest.mark.parametrize(("n_images", "given"), [(0, "0 images were given"), (1, "1 image was given")])
 def test_fewer_than_two_images_are_refused(n_images, given):
     with pytest.raises(InvalidImageError, match=f"{given}; at least 2"):
-        check_number(stack_arrays(make_images(n_images)))
+        check_number(n_images)
 
 
 # --- the focus range ---
