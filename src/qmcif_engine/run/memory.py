@@ -14,9 +14,8 @@ import psutil
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.stack import Stack
-from qmcif_engine.tiles.plan import TilePlan
+from qmcif_engine.tiles.plan import TilePlan, find_rule
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
-from qmcif_engine.tiles.task import RULES
 
 SHARE_OF_FREE_MEMORY = 0.5
 RESULT_PIXEL_BYTES = 44
@@ -67,7 +66,7 @@ def plan_memory(plan: TilePlan, config: FusionConfig, stacks: Sequence[Stack], *
         return sum(min(n_images * window_bytes, held_bytes) + 2 * window_bytes for n_images, window_bytes in windows)
 
     results = RESULT_PIXEL_BYTES * stack.n_decisions * n_px if stack.decides_each else 0
-    working_bytes = results + RULES[config.decision.rule].working_bytes(config, n_px, stack.n_images)
+    working_bytes = results + find_rule(config).working_bytes(config, n_px, stack.n_images)
     least_bytes = working_bytes + samples_bytes(SAMPLES_IN_MEMORY_BYTES)
     whole_bytes = max(given.whole_bytes for given in stacks)
     if budget_bytes is not None:
