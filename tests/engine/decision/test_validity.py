@@ -10,8 +10,8 @@ from qmcif_engine import fuse, read_image
 from qmcif_engine.config.fusion_config import DecisionConfig, FusionConfig, Representation
 from qmcif_engine.decision import validity
 from qmcif_engine.decision.validity import ALONG_PX, FRAME_END_PX, PEDESTAL_LEVEL, REFERENCE_PX, SIDES, FrameEnds, seen_from
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import align_stack
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
 from qmcif_engine.stack.samples import measure_focus_range, to_planes
 from qmcif_engine.stack.stack import stack_arrays
