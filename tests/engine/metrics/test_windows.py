@@ -15,7 +15,6 @@ from qmcif_engine.metrics.windows import (
     compute_covariance,
     compute_exact_moments,
     compute_moments,
-    filter_valid,
 )
 
 PROPERTY = settings(deadline=None, max_examples=15, derandomize=True)
@@ -63,15 +62,6 @@ def test_window_shrinks_to_an_image_that_is_smaller(window, shape):
     assert image.min() <= averages.min() <= averages.max() <= image.max()
 
 
-@pytest.mark.parametrize(("n_weights", "axis"), [(1, 0), (2, 1), (5, 0), (6, 1)])
-def test_valid_filtering_correlates_and_does_not_convolve(n_weights, axis):
-    image = np.random.default_rng(0).uniform(0, 1, (8, 9))
-    weights = np.arange(1.0, n_weights + 1)
-    expected = np.apply_along_axis(np.correlate, axis, image, weights, mode="valid")
-
-    np.testing.assert_allclose(filter_valid(image, weights, axis=axis), expected, rtol=0, atol=ROUNDING)
-
-
 def test_moments_equal_mean_variance_and_covariance_of_each_window(pair):
     window = BoxWindow(8)
     first, second = (compute_moments(image, window) for image in pair)
@@ -106,11 +96,3 @@ def test_exact_moments_find_the_windows_whose_samples_are_all_equal(image, side)
     np.testing.assert_array_equal(moments.variance == 0, is_flat)
     other = compute_exact_moments(np.arange(image.size).reshape(image.shape), GaussianWindow(side, 1.5))
     assert np.all(compute_covariance(other, moments, window=GaussianWindow(side, 1.5))[is_flat] == 0)
-
-
-def test_every_constant_level_has_exactly_no_variance_which_rounding_alone_would_not_give():
-    window = GaussianWindow(7, 1.5)
-    constants = [np.full((7, 7), level, np.uint8) for level in range(256)]
-
-    assert all(compute_exact_moments(image, window).variance.item() == 0 for image in constants)
-    assert any(compute_moments(image, window).variance.item() > 0 for image in constants)
