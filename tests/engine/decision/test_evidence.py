@@ -79,19 +79,6 @@ def test_degrees_of_freedom_follow_from_the_filters(scale, sigma, cell):
     assert power**2 / covariance / cell**2 == pytest.approx(FREEDOM[scale], rel=0.1)
 
 
-def test_the_cost_is_the_likelihood_of_a_gamma_distribution():
-    """With `k` degrees of freedom the mean energy of noise is gamma distributed, shape k/2; `d` is how far it lies below the other one."""
-    shape = FREEDOM[0] * COLOR_FREEDOM / 2
-    d = np.linspace(0, 6, 30)
-    log_density = -shape * d - shape * np.exp(-d)  # of the log of the energy in units of the mean, but for a constant
-
-    evidence = np.full((1, 2, CELLS, 30 * CELLS), np.rint(7 / ENERGY_STEP), np.uint16)
-    evidence[0, 1] = np.rint((7 - d) / ENERGY_STEP).repeat(CELLS)
-    costs = measured.find_candidates(evidence, np.zeros(2, np.float32)).cost[0, ::CELLS, 1]
-
-    np.testing.assert_allclose(costs, log_density[0] - log_density, atol=2 * FREEDOM[0] * ENERGY_STEP + TOLERANCE)
-
-
 def test_evidence_is_stored_in_steps_and_never_taken_for_missing():
     energies = np.array([[[0, 1, 1e4]], [[0, 2, 1e30]]], np.float32)
 

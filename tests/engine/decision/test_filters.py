@@ -58,19 +58,6 @@ def test_cells_are_interpolated_between_centers_or_repeated(side, shape):
     np.testing.assert_array_equal(filters.repeat_cells(cells, side, shape), cells[:, rows // side, columns // side])
 
 
-@pytest.mark.parametrize("lay_out", [lambda plane: plane.T.copy().T, lambda plane: np.repeat(plane, 2, axis=1)[:, ::2]])
-def test_any_layout_of_planes_gives_the_same(lay_out):
-    plane = texture((20, 24))
-    same = lay_out(plane)
-
-    for change in (
-        lambda plane: filters.smooth(plane, 1.0),
-        lambda plane: filters.average_cells(plane, 4),
-        lambda plane: filters.interpolate_cells(plane, 2, (40, 48)),
-    ):
-        np.testing.assert_array_equal(change(same), change(plane))
-
-
 @pytest.mark.parametrize("side", [2, 4, 8])
 @pytest.mark.parametrize("start", [16, 208])
 def test_a_window_has_the_cells_of_the_whole_plane_to_the_last_bit(side, start):

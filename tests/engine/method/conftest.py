@@ -1,13 +1,12 @@
 """Small decomposition problems with known parts, for brute force."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import MethodConfig, Precision
 from qmcif_engine.method.lagrangian import CoefficientState, Problem, SolverState
-from qmcif_engine.method.solver import initialize
 from qmcif_engine.method.updates import CoefficientOperator
 
 PATCH_PX = 5
@@ -63,23 +62,5 @@ def make_tiny_problem():
         layers = [generator.normal(0, 40, IMAGE_SHAPE) for _ in range(4)]
         fields = [generator.normal(0, 20, (2, *IMAGE_SHAPE)) for _ in range(2)]
         return TinyProblem(Problem(image, config, operator, groups), SolverState(*layers, *fields, patches), atoms)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def make_initialized_problem():
-    """Return a maker of problems that start as `decompose` starts, but on a dictionary of our own."""
-
-    def make(image, config, *, atoms, groups):
-        problem, state = initialize(image, config)
-        operator = CoefficientOperator.from_dictionary(atoms, dtype=problem.image.dtype)
-        base_patches = problem.cut(state.base)
-        n_patches = base_patches.shape[1]
-        coefficients = operator.exact[:, -len(base_patches) :] @ base_patches
-        residuals = np.zeros((len(operator.synthesis), n_patches), base_patches.dtype)
-        patches = CoefficientState(coefficients, coefficients, np.zeros_like(coefficients), residuals)
-        groups = tuple(np.array(members) for members in groups)
-        return replace(problem, operator=operator, groups=groups), replace(state, patches=patches)
 
     return make

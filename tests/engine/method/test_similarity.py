@@ -64,22 +64,6 @@ def test_both_parts_equal_definition_5_written_as_loops(shape, side_px):
 
 
 @pytest.mark.parametrize("part", SimilarityPart)
-@pytest.mark.parametrize("level", [255, 1000, 5000])
-def test_similarity_in_a_bright_flat_area_is_that_of_its_noise(level, part):
-    """In float32 the rounding of the squares, up to 5000 squared, would exceed the variance 3 x 0.2 squared."""
-    x, y = ((level + np.random.default_rng(seed).normal(0, 0.2, (3, 9, 10))).astype(np.float32) for seed in (1, 2))
-    precise = definition_5(x.astype(np.float64), y.astype(np.float64), side_px=5)
-    expected = precise[0] if part is SimilarityPart.SCALAR else np.linalg.norm(precise, axis=0)
-
-    result = similarity(x, y, part=part, side_px=5)
-
-    accepted = tolerance(np.float64, power=3.0 * level**2)
-    assert accepted < 1e-4
-    np.testing.assert_allclose(result, expected, rtol=0, atol=accepted)
-    assert result.max() <= 1
-
-
-@pytest.mark.parametrize("part", SimilarityPart)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_images_have_similarity_one_and_others_less(part, dtype):
     x = noise_image(3, (3, 20, 30), dtype)
@@ -104,14 +88,3 @@ def test_modulus_is_blind_to_inverted_contrast_and_to_texture_that_changes_its_c
 
     for part, expected in ((SimilarityPart.MODULUS, 1), (SimilarityPart.SCALAR, scalar)):
         np.testing.assert_allclose(similarity(x, y, part=part)[inside], expected, rtol=0, atol=pull_of_stabilizer)
-
-
-@pytest.mark.parametrize("part", SimilarityPart)
-@pytest.mark.parametrize("levels", [(0, 0), (0, 10), (10, 250), (250, 250)])
-def test_flat_windows_compare_by_their_level(part, levels):
-    dark, bright = levels
-    expected = (2 * 3 * dark * bright + STABILIZER) / (3 * dark**2 + 3 * bright**2 + STABILIZER)
-
-    result = similarity(*(np.full((3, 9, 9), level, np.float32) for level in levels), part=part)
-
-    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance(np.float64))

@@ -9,7 +9,7 @@ from qmcif_engine.config.fusion_config import MethodConfig, Precision
 from qmcif_engine.method import quaternion, solver
 from qmcif_engine.method.dictionary import load_dictionary
 from qmcif_engine.method.operators import gradients, gradients_adjoint
-from qmcif_engine.method.patches import cut_patches, join_patches
+from qmcif_engine.method.patches import cut_patches
 from qmcif_engine.method.solver import StopReason, decompose, initialize, raise_multipliers, sweep
 
 EPS = float(np.finfo(np.float64).eps)
@@ -81,38 +81,6 @@ def test_converged_layers_satisfy_the_conditions_of_the_published_minimum(textur
     np.testing.assert_allclose(gradients_adjoint(w), y, rtol=0, atol=OPTIMALITY_TOLERANCE)
 
 
-def unitary_atoms(n_atoms):
-    """Return a quaternion matrix with A^H A = 1, for quick convergence: all singular values of a random one are set to 1."""
-    left, _, right = np.linalg.svd(quaternion.complex_adjoint(np.random.default_rng(1).normal(size=(4, n_atoms, n_atoms))))
-    first, second = np.split((left @ right)[:n_atoms], 2, axis=1)
-    return np.stack((first.real, first.imag, second.real, second.imag))
-
-
-def test_converged_coefficients_satisfy_the_conditions_of_the_published_minimum(textured_image, make_initialized_problem):
-    """As above, with the first term: its multiplier Y_1 = A^H Y_2 is a subgradient of the nuclear norm of each group's coefficients."""
-    config = settings(precision=Precision.DOUBLE, is_low_rank=True, penalty=0.1, penalty_growth=1.0, detail_sparsity=2.0)
-    atoms, groups = unitary_atoms(25), [(0, 1, 3), (2, 4, 5)]
-    problem, state = make_initialized_problem(textured_image((10, 15)), config, atoms=atoms, groups=groups)
-    for _ in range(300):
-        state, sizes = raise_multipliers(sweep(state, problem, penalty=config.penalty), problem, penalty=config.penalty)
-    patches = state.patches
-    patch_multiplier = join_patches(patches.dictionary_multiplier[25:], shape=problem.shape, patch_px=5)
-
-    assert max(sizes) < OPTIMALITY_TOLERANCE
-    np.testing.assert_allclose(
-        patches.coefficient_multiplier, problem.operator.synthesis.T @ patches.dictionary_multiplier, rtol=0, atol=OPTIMALITY_TOLERANCE
-    )
-    np.testing.assert_allclose(
-        gradients_adjoint(-state.gradient_multipliers) + patch_multiplier, state.sum_multiplier, rtol=0, atol=OPTIMALITY_TOLERANCE
-    )
-    for members in problem.groups:
-        y, j = (block[:, members].reshape(4, 25, -1) for block in (patches.coefficient_multiplier, patches.low_rank))
-        nuclear = quaternion.singular_values(j).sum()
-        assert nuclear > FULL_SCALE  # the base layer did not vanish
-        assert quaternion.singular_values(y)[0] <= 1 + OPTIMALITY_TOLERANCE
-        assert np.sum(y * j) == pytest.approx(nuclear, rel=OPTIMALITY_TOLERANCE)
-
-
 # awkward images and settings
 
 
@@ -141,16 +109,6 @@ def test_first_values_are_the_published_ones_and_coefficients_explain_the_base_l
     assert patches.dictionary_multiplier.shape == (100, 6)
     assert not patches.coefficient_multiplier.any()
     assert not patches.dictionary_multiplier.any()
-
-
-def test_groups_are_formed_from_the_patches_of_the_first_base_layer(textured_image):
-    """The left half is smooth and dark, the right half bright: no group reaches across."""
-    image = textured_image((20, 40)) * 0.1
-    image[:, :, 20:] += 200
-    problem, _ = initialize(image, settings(is_low_rank=True, n_groups=2))
-    is_right = np.tile(np.repeat([False, True], 4), 4)
-
-    assert [len(np.unique(is_right[members])) for members in problem.groups] == [1, 1]
 
 
 @pytest.mark.parametrize("penalty", [0.2, 5.0])

@@ -59,7 +59,7 @@ def measure_peak(side, block_px):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak of a process where Linux tells it")
 def test_memory_does_not_grow_with_the_image():
     """Four blocks are more than are in work at a time; growth is seen with small ones, too."""
-    small, large = measure_peak(500, 250), measure_peak(1000, 250)
+    small, large = measure_peak(400, 200), measure_peak(800, 200)
 
     assert large < 1.2 * small
     assert large < PEAK_BYTES

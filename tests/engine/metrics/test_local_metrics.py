@@ -12,7 +12,6 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from qmcif_engine.method.quaternion import conjugate, multiply
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.gradient import rate_direction, rate_strength
 from qmcif_engine.metrics.levels import convert_to_gray
 from qmcif_engine.metrics.truth import compare_colors
 
@@ -53,18 +52,6 @@ def test_gradient_equals_the_plain_definition(scene):
     expected = sum(numerator for numerator, _ in parts) / sum(denominator for _, denominator in parts)
 
     assert evaluate(*scene).gradient == pytest.approx(expected, abs=ROUNDING)
-
-
-def test_strength_is_rated_by_the_ratio_of_the_weaker_to_the_stronger_and_direction_is_not_folded():
-    rates = rate_strength(np.array([0.0, 4.0, 2.0, 0.0, 4.0]), np.array([0.0, 2.0, 4.0, 4.0, 0.0]))
-    steep = np.array([1.57])
-
-    assert rates[0] == pytest.approx(0.9994 / (1 + math.exp(-7.5)))
-    assert rates[1] == rates[2] == pytest.approx(0.9994 / 2)
-    assert rates[3] == pytest.approx(rates[4], abs=1e-4)
-    assert rates[4] == pytest.approx(0.9994 / (1 + math.exp(7.5)))
-    assert rate_direction(steep, -steep)[0] < 1e-15
-    assert rate_direction(steep, steep)[0] == pytest.approx(0.9879 / (1 + math.exp(-4.4)))
 
 
 def stretch(image):

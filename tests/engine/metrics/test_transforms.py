@@ -123,22 +123,6 @@ def test_feature_maps_equal_the_plain_definition(paint_scene, shape):
     assert len(orientations) == N_ORIENTATIONS
 
 
-def test_step_has_its_feature_at_the_step_and_a_constant_image_none():
-    image = np.zeros((64, 64), np.uint8)
-    image[:, 20:44] = 200
-    image[5, 5] = 1
-    bank = FilterBank(image.shape, np.dtype(np.float32))
-    congruency = compute_phase_features(image, bank).congruency
-    of_constant = compute_phase_features(np.full_like(image, 100), bank)
-
-    assert set(np.argsort(congruency[32])[-4:]) <= {19, 20, 43, 44}
-    assert congruency[32].max() > 0.5
-    assert congruency.dtype == np.float32
-    assert not of_constant.congruency.any()
-    assert np.allclose(of_constant.largest_moment, 5e-5)
-    assert np.allclose(of_constant.smallest_moment, -5e-5)
-
-
 def average_plainly(image):
     y, x = np.mgrid[-5:6, -5:6]
     weights = np.exp(-(x**2 + y**2) / 4.5)

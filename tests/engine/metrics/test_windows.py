@@ -6,25 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.lib.stride_tricks import sliding_window_view
-from skimage.metrics import structural_similarity
 
 from qmcif_engine.metrics.windows import (
     BoxWindow,
     GaussianWindow,
-    compare_structure,
     compute_covariance,
     compute_exact_moments,
-    compute_moments,
 )
 
 PROPERTY = settings(deadline=None, max_examples=15, derandomize=True)
 ROUNDING = 1e-9  # differences of float64 numbers up to 255^2
 sides = st.tuples(st.integers(1, 14), st.integers(1, 14))
-
-
-@pytest.fixture
-def pair(paint_scene):
-    return paint_scene((21, 25)).sources
 
 
 @pytest.mark.parametrize("side", [7, 11])
@@ -49,40 +41,6 @@ def test_box_averages_of_integers_and_of_constants_are_exact(image, value):
     if (down, across) == (8, 8):
         np.testing.assert_array_equal(averages, sums / 64)
     assert np.all(BoxWindow(8).average(np.full((9, 10), value)) == value)
-
-
-@pytest.mark.parametrize("window", [GaussianWindow(11, 1.5), BoxWindow(8)])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 20), (20, 2), (5, 6)])
-def test_window_shrinks_to_an_image_that_is_smaller(window, shape):
-    image = np.random.default_rng(0).uniform(0, 255, shape)
-
-    averages = window.average(image)
-
-    assert averages.shape == tuple(max(1, length - window.side + 1) for length in shape)
-    assert image.min() <= averages.min() <= averages.max() <= image.max()
-
-
-def test_moments_equal_mean_variance_and_covariance_of_each_window(pair):
-    window = BoxWindow(8)
-    first, second = (compute_moments(image, window) for image in pair)
-    views = [sliding_window_view(image.astype(float), (8, 8)) for image in pair]
-    centered = [view - view.mean(axis=(2, 3), keepdims=True) for view in views]
-
-    np.testing.assert_allclose(first.mean, views[0].mean(axis=(2, 3)), rtol=0, atol=ROUNDING)
-    np.testing.assert_allclose(first.variance, views[0].var(axis=(2, 3)), rtol=0, atol=ROUNDING)
-    expected = np.mean(centered[0] * centered[1], axis=(2, 3))
-    np.testing.assert_allclose(compute_covariance(first, second, window=window), expected, rtol=0, atol=ROUNDING)
-    assert compute_moments(np.full((30, 30), 0.1), GaussianWindow(11, 1.5)).variance.min() >= 0
-
-
-def test_similarity_equals_that_of_scikit_image(pair):
-    window = GaussianWindow(11, 1.5)
-    constants = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-    _, expected = structural_similarity(*pair, data_range=255, gaussian_weights=True, sigma=1.5, use_sample_covariance=False, full=True)
-
-    similarity = compare_structure(*(compute_moments(image, window) for image in pair), window=window, constants=constants)
-
-    np.testing.assert_allclose(similarity, expected[5:-5, 5:-5], rtol=0, atol=ROUNDING)
 
 
 @PROPERTY
