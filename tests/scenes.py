@@ -50,6 +50,12 @@ def reach_of_change(function, planes, place):
     return np.abs(np.argwhere(differs) - place).max(initial=0)
 
 
+def centered_windows(plane, side_px):
+    """The window around each pixel of a plane that continues by reflection, shape (h, w, side, side)."""
+    padded = np.pad(plane, side_px // 2, mode="symmetric")
+    return np.lib.stride_tricks.sliding_window_view(padded, (side_px, side_px))
+
+
 class ReadLog:
     """Reads windows of arrays and notes which; fails after so many reads."""
 

@@ -7,7 +7,7 @@ import pytest
 import tifffile
 import zarr
 
-from qmcif_engine import fuse, fuse_lazily, fuse_to_file
+from qmcif_engine import fuse, fuse_lazily
 from qmcif_engine.cli import main
 from qmcif_engine.io.input.open import open_stack, read_image
 from qmcif_engine.stack.samples import to_samples
@@ -90,13 +90,3 @@ def test_alignment_and_exposure_keep_the_type(tmp_path, dtype):
     target = tmp_path / "fused.tif"
     assert main(["fuse", str(save(tmp_path, dtype)), "--align", "translation", "--even-exposure", "-o", str(target)]) == 0
     assert read_image(target).samples.dtype == dtype
-
-
-def test_several_channels_keep_their_type(tmp_path):
-    source = tmp_path / "dyes.tif"
-    channels = np.stack([typed("int16"), typed("int16")[:, ::-1]], axis=1)
-    tifffile.imwrite(source, channels, ome=True, metadata={"axes": "ZCYX"})
-    source.rename(tmp_path / "dyes.ome.tif")
-    fuse_to_file(open_stack(tmp_path / "dyes.ome.tif"), tmp_path / "fused.ome.tif")
-    found = tifffile.imread(tmp_path / "fused.ome.tif")
-    assert (found.shape, found.dtype) == ((2, 48, 56), np.int16)

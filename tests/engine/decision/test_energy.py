@@ -237,15 +237,6 @@ def test_a_clipped_reflection_keeps_its_size():
     assert size < 1.3 * expected + 4
 
 
-@pytest.mark.parametrize("drift", [-0.2, 0.2])
-def test_a_slow_drift_of_exposure_is_not_taken_for_spill(drift):
-    images, depth = stack_of_bands(9, (72, 360), blur=3.0, noise=0.7)
-
-    plain, drifting = (fuse(quantized(each)).source_index.astype(int) for each in (images, images * drifting_gains(drift)))
-
-    assert np.mean(np.abs(drifting - depth) <= 1) > np.mean(np.abs(plain - depth) <= 1) - 0.01
-
-
 def drifting_gains(drift):
     """A gain that goes from 1 to 1 +- drift over nine images."""
     return np.linspace(1 - max(drift, 0), 1 - max(-drift, 0), 9)[:, None, None]

@@ -100,15 +100,6 @@ def test_statistics_follow_the_scale_of_the_samples(factor):
     np.testing.assert_allclose(other.floors, one.floors, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("shape", "order"), [((5, 7), "ordered"), ((1, 1), "none"), ((16, 16), "none")])
-@pytest.mark.parametrize("evidence", list(Evidence))
-def test_small_images_have_positive_statistics_and_the_order_of_the_settings(shape, order, evidence):
-    found = measure([texture((3, *shape))] * 2, measure=evidence, order=order)
-
-    assert min(found.noise, *found.floors) > 0
-    assert (found.n_images, found.is_ordered) == (2, order == "ordered")
-
-
 # --- brightness of whole images ---
 
 

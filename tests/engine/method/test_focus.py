@@ -9,6 +9,7 @@ import pytest
 from qmcif_engine.config.fusion_config import MethodConfig
 from qmcif_engine.method.focus import amplify_detail, base_focus, detail_focus, gradient_level, measure_focus, saturate
 from qmcif_engine.method.solver import Decomposition, History, StopReason
+from tests.scenes import centered_windows
 
 ROUNDINGS = 16
 """How many roundings a sum over two windows of bounded values may add up to, as a multiple of eps times the largest partial sum."""
@@ -22,14 +23,8 @@ def rounding(values, dtype):
     return ROUNDINGS * np.finfo(dtype).eps * float(np.abs(values).max())
 
 
-def windows(plane, radius_px):
-    """The window around each pixel of a plane that continues by reflection, shape (h, w, side, side)."""
-    side = 2 * radius_px + 1
-    return np.lib.stride_tricks.sliding_window_view(np.pad(plane, radius_px, mode="symmetric"), (side, side))
-
-
 def window_sum(planes, radius_px):
-    return np.stack([windows(plane.astype(np.float64), radius_px).sum(axis=(2, 3)) for plane in planes])
+    return np.stack([centered_windows(plane.astype(np.float64), 2 * radius_px + 1).sum(axis=(2, 3)) for plane in planes])
 
 
 def gradient_moduli(layer):

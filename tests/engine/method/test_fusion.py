@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from qmcif_engine.method.fusion import WHOLE_SHARE, LargestLevel, blend_shares, compose_samples, select, share_patches
+from tests.scenes import centered_windows
 
 SHAPE = (9, 11)
 DTYPES = ("uint8", "uint16", "uint32", "float32", "float64")
@@ -52,7 +53,7 @@ def test_last_of_the_largest_levels_wins(levels):
 def test_select_takes_each_pixel_from_the_image_that_its_index_names_and_shares_are_those_of_the_patches_over_it():
     choices, blocks = random_index(3), np.random.default_rng(0).normal(size=(3, 3, *SHAPE)).astype(np.float32)
     np.testing.assert_array_equal(select(enumerate(blocks), choices), np.take_along_axis(blocks, choices[None, None], 0)[0])
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(choices, SIDE_PX // 2, mode="symmetric"), (SIDE_PX, SIDE_PX))
+    around = centered_windows(choices, SIDE_PX)
 
     for number in range(3):
         share = share_patches(choices, number, side_px=SIDE_PX)

@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 from qmcif_engine.config.fusion_config import MethodConfig
 from qmcif_engine.method import patches
 from qmcif_engine.method.operators import solve_screened
+from tests.scenes import centered_windows
 
 MEAN_TOLERANCE = 4 * float(np.finfo(np.float32).eps)
 """Of a mean in float32, as a share of the largest sample."""
@@ -20,12 +21,6 @@ odd_sides = st.integers(0, 3).map(lambda half: 2 * half + 1)
 
 def numbered(*shape):
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-
-
-def windows(plane, side_px):
-    """Return every window centered on a pixel, shape (h, w, side, side), of a plane that continues by reflection."""
-    padded = np.pad(plane, side_px // 2, mode="symmetric")
-    return np.lib.stride_tricks.sliding_window_view(padded, (side_px, side_px))
 
 
 @PROPERTY
@@ -71,16 +66,18 @@ def test_means_and_counts_are_those_of_each_centered_window_of_the_reflected_ima
     averaged = patches.window_mean(planes, side_px=side_px)
 
     for plane, average in zip(planes, averaged, strict=True):
-        expected = windows(plane.astype(np.float64), side_px).mean(axis=(2, 3))
+        expected = centered_windows(plane.astype(np.float64), side_px).mean(axis=(2, 3))
         np.testing.assert_allclose(average, expected, rtol=0, atol=MEAN_TOLERANCE * 255)
         is_marked = plane > 100
-        np.testing.assert_array_equal(patches.count_in_windows(is_marked, side_px=side_px), windows(is_marked, side_px).sum(axis=(2, 3)))
+        np.testing.assert_array_equal(
+            patches.count_in_windows(is_marked, side_px=side_px), centered_windows(is_marked, side_px).sum(axis=(2, 3))
+        )
 
 
 def test_counts_in_the_largest_windows_are_exact():
     is_marked = np.random.default_rng(1).random((130, 140)) < 0.5
 
-    np.testing.assert_array_equal(patches.count_in_windows(is_marked, side_px=99), windows(is_marked, 99).sum(axis=(2, 3)))
+    np.testing.assert_array_equal(patches.count_in_windows(is_marked, side_px=99), centered_windows(is_marked, 99).sum(axis=(2, 3)))
 
 
 @pytest.mark.parametrize(

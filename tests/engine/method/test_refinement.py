@@ -8,6 +8,7 @@ from qmcif_engine.config.fusion_config import SimilarityPart, WeightRule
 from qmcif_engine.method import refinement
 from qmcif_engine.method.refinement import SMALL_WEIGHT, refine, source_weights
 from qmcif_engine.method.similarity import quaternion_similarity, window_moments
+from tests.scenes import centered_windows
 
 SATURATION = 0.2
 
@@ -81,8 +82,7 @@ def test_refinement_compares_weighted_similarities_and_takes_the_majority_of_the
         for candidate in of_candidates
     ]
     is_open = ndimage.maximum_filter(pick[0] != pick[1], side_px)
-    preferred = np.pad((scores[0] <= scores[1]) | ~is_open, side_px // 2, mode="symmetric")
-    ballots = np.lib.stride_tricks.sliding_window_view(preferred, (side_px, side_px))
+    ballots = centered_windows((scores[0] <= scores[1]) | ~is_open, side_px)
 
     choice = refine(candidates, list(sources), weights=weights, detail_patch_px=side_px, part=part)
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from numpy.lib.stride_tricks import sliding_window_view
 
 from qmcif_engine.config.fusion_config import SimilarityPart
 from qmcif_engine.method import quaternion
 from qmcif_engine.method.similarity import STABILIZER, quaternion_similarity, window_moments
+from tests.scenes import centered_windows
 
 LARGEST_POWER = 3 * 255.0**2
 """Squared modulus of white: what the moments may have to cancel."""
@@ -20,10 +20,6 @@ def tolerance(dtype, *, power=LARGEST_POWER, variance=0.0):
     return ROUNDINGS * np.finfo(dtype).eps * (1 + power / (2 * variance + STABILIZER))
 
 
-def reflected(image, margin_px):
-    return np.pad(image, ((0, 0), (margin_px, margin_px), (margin_px, margin_px)), mode="symmetric")
-
-
 def similarity(first, second, *, part, side_px=3):
     """Similarity over the window around every pixel."""
     moments = (window_moments(image, side_px=side_px) for image in (first, second))
@@ -35,7 +31,7 @@ def definition_5(x, y, *, side_px):
     product, conjugate = quaternion.multiply, quaternion.conjugate
     blocks = []
     for image in (x, y):
-        windows = sliding_window_view(reflected(image.astype(np.float64), side_px // 2), (side_px, side_px), axis=(1, 2))
+        windows = np.stack([centered_windows(plane.astype(np.float64), side_px) for plane in image])
         blocks.append(np.concatenate([np.zeros((1, x[0].size, side_px**2)), windows.reshape(3, x[0].size, -1)]))
     means = [block.mean(axis=2, keepdims=True) for block in blocks]
     p, q = (block - mean for block, mean in zip(blocks, means, strict=True))

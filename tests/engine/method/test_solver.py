@@ -204,15 +204,6 @@ def test_constant_image_has_exactly_no_detail(level, precision):
     np.testing.assert_allclose(decomposition.base, level, rtol=0, atol=SINGLE_TOLERANCE)
 
 
-@pytest.mark.parametrize(("shape", "base_patch_px"), [((1, 1), 5), ((3, 5), 8), ((1, 9), 10), ((2, 2), 8)])
-@WITH_AND_WITHOUT_LOW_RANK
-def test_image_smaller_than_a_patch_is_decomposed(textured_image, shape, base_patch_px, is_low_rank):
-    decomposition = decompose(textured_image(shape), settings(base_patch_px=base_patch_px, is_low_rank=is_low_rank))
-
-    assert all_finite(decomposition)
-    assert all(layer.shape == (3, *shape) for layer in layers_of(decomposition))
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 @WITH_AND_WITHOUT_LOW_RANK
 def test_each_term_can_be_switched_off(textured_image, name, is_low_rank):

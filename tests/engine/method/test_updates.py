@@ -51,22 +51,6 @@ def matrix_of(linear_map, n_inputs):
     return np.stack([np.asarray(linear_map(unit)).reshape(-1) for unit in np.eye(n_inputs)], axis=1)
 
 
-def test_operator_holds_the_real_forms_of_the_dictionary_and_of_both_inverses(tiny):
-    operator, atoms = tiny.problem.operator, tiny.atoms
-    n_atoms = atoms.shape[2]
-    gram = quaternion.matrix_product(quaternion.conjugate_transpose(atoms), atoms)
-    gram[0] += np.eye(n_atoms)
-
-    np.testing.assert_array_equal(operator.synthesis, quaternion.real_form(atoms))
-    np.testing.assert_allclose(
-        quaternion.real_form(gram) @ operator.from_coefficients, np.eye(4 * n_atoms), rtol=0, atol=LEAST_SQUARES_TOLERANCE
-    )
-    np.testing.assert_allclose(
-        quaternion.real_form(gram) @ operator.from_patches, operator.synthesis.T, rtol=0, atol=LEAST_SQUARES_TOLERANCE
-    )
-    np.testing.assert_allclose(operator.exact, np.linalg.pinv(operator.synthesis), rtol=0, atol=LEAST_SQUARES_TOLERANCE)
-
-
 # J
 
 
