@@ -100,16 +100,17 @@ def drawn_written_out(index, rival, band, belief, images, *, shape):
     side = np.exp(-0.5 * (np.arange(-1, 2) / edges.WINDOW_PX) ** 2)
     window = np.outer(side, side) / side.sum() ** 2
     is_compared = own != other
-    # what blurs of one leave of the other, in the band; pixels without a rival leave nothing
+    # what blurs of one leave of the other, in the band; pixels outside the band leave nothing
     of_a, of_b = (
         in_band
         * np.min(
-            [ndimage.correlate(is_compared * ((one[0] - blurred) ** 2).mean(axis=0), window, mode="nearest") for blurred in two[1:]], axis=0
+            [ndimage.correlate(in_band * ((one[0] - blurred) ** 2).mean(axis=0), window, mode="nearest") for blurred in two[1:]], axis=0
         )
         for one, two in (series, series[::-1])
     )
-    trust = in_band * trust_of(smooth(np.maximum(of_a, of_b), edges.TRUST_WINDOW_PX), smooth(np.minimum(of_a, of_b), edges.TRUST_WINDOW_PX))
-    gain = repeat_cells(belief[0] - belief[1], CELL_PX, shape) + trust * np.log((of_b + NOISE_FLOOR) / (of_a + NOISE_FLOOR))
+    larger, smaller = (smooth(choose(of_a, of_b), edges.TRUST_WINDOW_PX) for choose in (np.maximum, np.minimum))
+    trust, floor = in_band * trust_of(larger, smaller), NOISE_FLOOR + edges.BLUR_ERROR * larger
+    gain = repeat_cells(belief[0] - belief[1], CELL_PX, shape) + trust * np.log((of_b + floor) / (of_a + floor))
     gain = np.where(in_band, gain, np.where(own <= other, -edges.CLOSED, edges.CLOSED)).astype(np.float64)
     total = pass_written_out(gain, np.sort([own, other], axis=0), BORDER)
     return np.where(is_compared, total > 0, own), trust, total
@@ -124,7 +125,7 @@ def test_edges_are_those_of_the_formula(shape, n_planes):
     index = generator.integers(0, 2, cells).astype(np.uint16)
     rival = np.where(generator.random(cells) < 0.8, 1 - index, index).astype(np.uint16)
     band = (rival != index) & (generator.random(cells) < 0.8)
-    belief = generator.uniform(0, 0.5, (2, *cells)).astype(np.float32)
+    belief = generator.uniform(0, 3, (2, *cells)).astype(np.float32)
 
     def beliefs(label):
         return np.where(label == 0, belief[0], belief[1])

@@ -188,6 +188,16 @@ def test_every_pixel_comes_from_an_image_that_may_give_it(effort):
     np.testing.assert_array_equal(plain, unmasked)
 
 
+def test_an_image_decides_nothing_where_it_lacks_the_pixels():
+    images, depth = stack_of_bands(2, SHAPE, noise=1.0)
+    masks = np.ones((3, *SHAPE), bool)
+    masks[2, 8:] = False
+
+    index = decide_on(np.stack([*images, texture(SHAPE, seed=5, contrast=80)]), FusionConfig(), masks=masks).index
+
+    assert np.mean(index[32:] == depth[32:]) > 0.95
+
+
 # --- scenes ---
 
 
