@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qmcif_engine import __version__
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar
-from qmcif_engine.comparison.images import opaque_sample, read_opaque, refuse_transparency
+from qmcif_engine.comparison.datasets import opaque_sample, read_opaque, refuse_transparency
 from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_order import is_zarr_folder
