@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.stacks import gather_settings
 from qmcif_engine.cli.terminal import progress_bar
 from qmcif_engine.comparison.ablation import draw_tables, plan_ablation, write_ablation
 from qmcif_engine.comparison.datasets import Dataset, find_dataset

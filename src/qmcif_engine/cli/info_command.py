@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.stacks import open_inputs
 from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.stack.separate_channels import EACH
 

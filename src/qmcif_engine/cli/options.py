@@ -182,8 +182,8 @@ class Request:
     )
     align: str | None = option("--align", "align the images; nothing is cropped (default: none, with a hint if they moved)", choices=MODELS)
     reference: int | None = option("--reference N", "reference image, which is not moved, counted from 1 (default: the middle one)")
-    transforms: str | None = option(
-        "--transforms FILE", "JSON file of an alignment: used if it exists, otherwise written with what --align finds", type=str
+    transforms: Path | None = option(
+        "--transforms FILE", "JSON file of an alignment: used if it exists, otherwise written with what --align finds"
     )
     even_exposure: bool = switch(
         "--even-exposure", "adjust the brightness of every image to the reference (default: no, with a hint if it differs)"
@@ -229,6 +229,11 @@ class Request:
     pixel_size: float | None = option("--pixel-size D", "side of a pixel in the unit of the heights, if the file does not state it")
     folders: Sequence[Path] = option("DIR*", "folders of outputs, searched with their subfolders (default: the current one)", default=())
     unfinished: bool = switch("--jobs", "also remove unfinished runs, which --resume could continue")
+
+    @property
+    def is_verbose(self) -> bool:
+        """Return whether lines for people are printed."""
+        return not (self.quiet or self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
