@@ -46,8 +46,7 @@ __all__ = [
 
 _NAMES = {
     "compiled": "CompilationListener",
-    "config.fusion_config": "FusionConfig",
-    "config.presets": "PRESETS",
+    "config.fusion_config": "PRESETS FusionConfig",
     "depth": "HeightMap HeightRequest height_map",
     "errors": "Cancelled InvalidConfigError InvalidImageError QmcifError",
     "fusing.batch": "BatchRow Group find_groups run_batch",

@@ -2,8 +2,7 @@
 
 # isort: off
 from qmcif_engine.compiled import CompilationListener as CompilationListener
-from qmcif_engine.config.fusion_config import FusionConfig as FusionConfig
-from qmcif_engine.config.presets import PRESETS as PRESETS
+from qmcif_engine.config.fusion_config import PRESETS as PRESETS, FusionConfig as FusionConfig
 from qmcif_engine.depth import HeightMap as HeightMap, HeightRequest as HeightRequest, height_map as height_map
 from qmcif_engine.errors import (
     Cancelled as Cancelled,

@@ -16,8 +16,7 @@ from qmcif_engine.comparison.record import fingerprint_inputs, open_record, writ
 from qmcif_engine.comparison.report import Comparison, head_inner, name_symbol, write_markdown, write_scores
 from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, choose_published
-from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.config.presets import preset
+from qmcif_engine.config.fusion_config import FusionConfig, preset
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.dask_threads import count_cores
 from qmcif_engine.io.output.placement import ready_folder

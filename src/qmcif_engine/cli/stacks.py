@@ -10,8 +10,7 @@ from pathlib import Path
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import notify, progress_bar, show_bytes
-from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment
-from qmcif_engine.config.presets import preset
+from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment, preset
 from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError

@@ -227,13 +227,13 @@ def test_absurd_configurations_are_refused(pair: list[str], tmp_path: Path, caps
 
 def test_configurations_that_are_no_small_file_are_refused(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "large.toml").write_bytes(b"#" * (2**20 + 1))
+    (tmp_path / "large.toml").write_bytes(b"#" * (2**14 + 1))
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
     expected = {
         tmp_path / "pipe": "is a folder, pipe or device",
         tmp_path: "is a folder, pipe or device",
         Path("/dev/zero"): "is a folder, pipe or device",
-        tmp_path / "large.toml": "is larger than 1048576 bytes",
+        tmp_path / "large.toml": "is larger than 16384 bytes",
         tmp_path / "latin.toml": "cannot be read",
     }
     for path, reason in expected.items():

@@ -16,8 +16,7 @@ from qmcif_engine.comparison.methods import Method
 from qmcif_engine.comparison.record import Score
 from qmcif_engine.comparison.report import Comparison, draw_table, escape, list_notes, name_symbol, write_markdown, write_scores
 from qmcif_engine.comparison.tables import PUBLISHED_SETS, Origin, TableRow, mark_table
-from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.config.presets import preset
+from qmcif_engine.config.fusion_config import FusionConfig, preset
 
 SIX = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB")
 PAPER = preset("paper")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.config.fusion_config import FusionConfig, Representation
-from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.config.fusion_config import PRESETS, FusionConfig, Representation
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.fusing.in_memory import FusionProgress, fuse
 from qmcif_engine.stack.samples import FocusRange, measure_focus_range
