@@ -126,6 +126,13 @@ def printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)
 
 
+def one_line(error: Exception) -> str:
+    """Return the message of an error in one line."""
+    if isinstance(error, MemoryError):
+        return "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
+    return " ".join(str(error).split())
+
+
 def peak_memory_bytes() -> int | None:
     """Return the largest resident memory of this process so far; None where the system does not record it."""
     try:
