@@ -10,26 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmcif_engine import __version__
+from qmcif_engine.cli import stacks
 from qmcif_engine.cli.options import Request
-from qmcif_engine.cli.stacks import (
-    check_alignment,
-    estimate_transforms,
-    gather_outputs,
-    gather_settings,
-    open_guide,
-    open_inputs,
-    prepare_inputs,
-    report_decoding,
-    report_misplaced,
-)
-from qmcif_engine.cli.terminal import (
-    peak_memory_bytes,
-    printable,
-    progress_bar,
-    report_compilation,
-    show_bytes,
-    show_seconds,
-)
+from qmcif_engine.cli.terminal import peak_memory_bytes, printable, progress_bar, report_compilation, show_bytes, show_seconds
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.batch import run_list
 from qmcif_engine.fusing.file_run import FileReport, FileRun
@@ -62,16 +45,16 @@ class Fused(NamedTuple):
 
 def run(options: Request) -> None:
     """Fuse the named inputs as the options say."""
-    settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
+    settings = stacks.gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     if options.dry_run:
-        with open_inputs(options) as stack:
-            guide = open_guide(stack, options)
+        with stacks.open_inputs(options) as stack:
+            guide = stacks.open_guide(stack, options)
             render_plan(stack, prepare_runs(stack, options, settings, guide=guide, may_replace=options.overwrite), options)
         return
     results = fuse_inputs(options, settings)
     render(results, settings, options)
     if not options.quiet:
-        report_misplaced(options.images, [path for result in results for path in result.report.outputs])
+        stacks.report_misplaced(options.images, [path for result in results for path in result.report.outputs])
 
 
 def fuse_inputs(
@@ -80,8 +63,8 @@ def fuse_inputs(
     """Fuse what the options name, every time point by itself, and write it; finished ones may be left out."""
     with ExitStack() as closing:
         closing.enter_context(report_compilation(is_quiet=not options.is_verbose))
-        stack = closing.enter_context(open_inputs(options))
-        guide = open_guide(stack, options)
+        stack = closing.enter_context(stacks.open_inputs(options))
+        guide = stacks.open_guide(stack, options)
         if guide is not None:
             closing.enter_context(guide)
         numbers = _list_points(stack, options)
@@ -94,8 +77,8 @@ def fuse_inputs(
         client = closing.enter_context(connect_to_scheduler(options.scheduler)) if options.scheduler else None
         if client is not None and options.is_verbose:
             print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
-        report_decoding(options, stack, *(() if guide is None else (guide,)))
-        estimate_transforms(stack, options)
+        stacks.report_decoding(options, stack, *(() if guide is None else (guide,)))
+        stacks.estimate_transforms(stack, options)
         if listed is not None:
             several = closing.enter_context(run_list(listed, settings, resume=options.resume, overwrite=options.overwrite))
             is_cancelled = several.watch(is_cancelled)
@@ -114,7 +97,7 @@ def prepare_runs(
     stack: FileStack, options: Request, settings: FusionConfig, *, guide: FileStack | None, may_replace: bool
 ) -> list[FileRun]:
     """Return one run for all time points, or one for each where these are to be split, once all of them are known to be possible."""
-    outputs, numbers = gather_outputs(options), _list_points(stack, options)
+    outputs, numbers = stacks.gather_outputs(options), _list_points(stack, options)
     # one range for all channels, or one for each where the option was repeated
     ranges = [(low, high) for low, high in options.focus_range or ()]
     focus_range: GivenRanges | None = ranges if len(ranges) > 1 else next(iter(ranges), None)
@@ -136,7 +119,7 @@ def prepare_runs(
             resume=options.resume,
             overwrite=may_replace,
         )
-        check_alignment(stack, options, run.files)
+        stacks.check_alignment(stack, options, run.files)
         runs.append(run)
     return runs
 
@@ -152,7 +135,7 @@ def _open_point(stack: FileStack, guide: FileStack | None, number: int, options:
     with ExitStack() as leaving:
         point = leaving.enter_context(stack.at_time(number))
         deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
-        prepared = prepare_inputs(point, options)
+        prepared = stacks.prepare_inputs(point, options)
         if deciding is None:
             yield prepared, None
             return
