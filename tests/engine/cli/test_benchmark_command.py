@@ -184,13 +184,6 @@ def test_presets_are_compared_and_a_later_one_joins(data, tmp_path, fusions):
     assert {path.name for path in (report / "fused").iterdir()} == {"default", "paper"}
 
 
-def test_the_published_set_is_guessed_from_the_folder(data, tmp_path):
-    folder = data.rename(tmp_path / "MFI-WHU")
-    assert run(folder, "-o", tmp_path / "report") == 0
-
-    assert "complete mfi\\_whu set of 30 pairs" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
-
-
 def test_ablation_prints_and_writes_both_tables_once(data, tmp_path, fusions, capsys):
     report = tmp_path / "report"
     assert run(data, "-o", report, "--ablation", "--set", "iterations=1") == 0

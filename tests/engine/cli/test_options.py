@@ -86,7 +86,13 @@ def test_a_usage_says_what_argparse_has_to_know(words, arguments):
         (["fuse", "a", "-o", "o.png", "--order", "3,x"], "'3,x' was given, reversed or frame numbers with commas between them are needed"),
         (["fuse", "a", "-o", "o.png", "--workers", "0"], "'0' was given, a whole number of at least 1 is needed"),
         (["fuse", "a", "-o", "o.png", "--memory", "much"], "the amount of memory is 'much'; a number and a unit are needed"),
-        (["fuse", "a", "-o", "o.png", "--crop"], "unrecognized arguments: --crop; see qmcif fuse --help$"),
+        (["fuse", "a", "-o", "o.png", "--crop", "--er"], "unrecognized arguments: --crop --er; see qmcif fuse --help$"),
+        (["fuse", "a", "-o", "o.png", "--focus-range", "two\nlines", "3"], "invalid float value"),
+        (["fuse", "a", "-o", "o.png", "--preset", "sharp"], "invalid choice: 'sharp'"),
+        (["fuse", "a.png", "b.png"], "the following arguments are required: -o/--output; see qmcif fuse --help"),
+        ([], "the following arguments are required: COMMAND; see qmcif --help"),
+        (["melt"], "'melt'"),
+        (["demo", "here"], "unrecognized arguments: here; see qmcif demo --help"),
     ],
 )
 def test_words_that_mean_nothing_are_refused_with_the_command_whose_help_says_more(words, message):
