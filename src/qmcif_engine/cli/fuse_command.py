@@ -99,7 +99,7 @@ def prepare_runs(
     """Return one run for all time points, or one for each where these are to be split, once all of them are known to be possible."""
     outputs, numbers = stacks.gather_outputs(options), _list_points(stack, options)
     # one range for all channels, or one for each where the option was repeated
-    ranges = [(low, high) for low, high in options.focus_range or ()]
+    ranges = [(low, high) for low, high in options.focus_range]
     focus_range: GivenRanges | None = ranges if len(ranges) > 1 else next(iter(ranges), None)
     groups = {outputs: numbers}
     if options.split_time and len(numbers) > 1:
