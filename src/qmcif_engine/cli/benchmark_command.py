@@ -24,12 +24,6 @@ from qmcif_engine.io.output.placement import ready_folder
 
 def run(options: Request) -> None:
     """Write the report, or the ablation tables, into the report folder and print the main table."""
-    if options.jobs is not None and options.jobs < 1:
-        msg = f"--jobs {options.jobs} was given; 1 or more is needed: leave it out to use all cores"
-        raise InvalidConfigError(msg)
-    if options.border is not None and options.border < 1:
-        msg = f"--border {options.border} was given; 1 px or more is needed: leave it out to score whole images only"
-        raise InvalidConfigError(msg)
     names = options.presets or ["paper" if options.ablation else "default"]
     if options.ablation and (len(names) > 1 or options.fused_by or options.methods or options.border):
         msg = (

@@ -79,7 +79,7 @@ def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
     except QmcifError:
         if any(is_zarr_folder(path) for path in paths):
             raise
-        return None  # reading the images one by one tells which of them cannot be read, or differs
+        return None  # reading the images one by one shows which of them cannot be read, or differs
     n_pixels = stack.image_shape[0] * stack.image_shape[1]
     is_small = n_pixels <= LARGEST_WHOLE_PX and not any(is_zarr_folder(path) for path in paths)
     # fewer or more images than names: one of them is a stack itself

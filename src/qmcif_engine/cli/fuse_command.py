@@ -196,7 +196,7 @@ def render(results: list[Fused], settings: FusionConfig, options: Request) -> No
 
 
 def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
-    """Return a finished fusion as JSON tells it."""
+    """Return a finished fusion for the JSON output."""
     report = result.report
     return {
         "version": __version__,

@@ -216,7 +216,7 @@ class Request:
     published: str | None = option(
         "--published SET", "published values to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
     )
-    jobs: int | None = option("--jobs N", "worker processes; does not change the results (default: all cores)")
+    jobs: int | None = option("--jobs N", "worker processes; does not change the results (default: all cores)", type=_count)
     ablation: bool = switch(
         "--ablation", "make the two ablation tables of the paper instead, starting from the preset paper or the given one"
     )
@@ -315,6 +315,7 @@ output:
             "border": spell(
                 "--border PX",
                 "also score the images without their outermost PX pixels, in a table of its own, and leave as much out of the inner PSNR",
+                type=_count,
             ),
             "overwrite": spell("--overwrite", "replace a report on other data or with other settings"),
         },

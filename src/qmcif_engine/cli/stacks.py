@@ -153,7 +153,7 @@ def check_alignment(stack: FileStack, options: Request, outputs: Iterable[Locati
 
 
 def prepare_inputs(stack: FileStack, options: Request, *, keeps_channels: bool = False) -> Stack:
-    """Return the stack as it shall be fused or written, and say on standard error what the user should know."""
+    """Return the stack as it shall be fused or written, and report on standard error what the user should know."""
     reference = _reference(stack, options)
     known = _known_transforms(options, stack)
     stack.expect_all()

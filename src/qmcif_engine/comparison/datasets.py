@@ -98,7 +98,7 @@ def read_opaque(path: Path) -> SampleArray:
     Raises
     ------
     ImageFileError
-        When the file cannot be read, or has transparent pixels: no figure says what those are worth.
+        When the file cannot be read, or has transparent pixels: no figure rates those.
     """
     file = read_image(path)
     if file.alpha is not None:

@@ -35,7 +35,7 @@ N_SHOWN_SOURCES = 6
 INDEX_COLORS = np.array(
     [(0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (240, 228, 66), (90, 90, 90)], np.uint8
 )
-"""Colors of the sources in an index map, told apart by color-blind readers too (Okabe and Ito 2008); they repeat after eight."""
+"""Colors of the sources in an index map, distinct to color-blind readers too (Okabe and Ito 2008); they repeat after eight."""
 
 _MARGIN_SHARE = 0.12
 """How far below the shortest bar the axis begins, as a share of the spread: this bar can be seen too."""
@@ -211,7 +211,7 @@ def encode_data_uri(image: NDArray[np.uint8], *, quality: int) -> str:
     quality : int
         1 to 100.
     """
-    # colors at full resolution: halved ones would smear just what crops are looked at for
+    # colors at full resolution: halved ones would smear what crops are to show
     encoded = imagecodecs.jpeg8_encode(np.ascontiguousarray(image), level=quality, subsampling="444")
     return f"data:image/jpeg;base64,{base64.b64encode(encoded).decode('ascii')}"
 
@@ -219,7 +219,7 @@ def encode_data_uri(image: NDArray[np.uint8], *, quality: int) -> str:
 def draw_bars(table: ComparisonTable, symbol: str) -> str:
     """Return the bars of one column as HTML, the best on top.
 
-    The bars do not begin at zero, or the differences that matter would not be seen; the line below them says where they begin.
+    The bars do not begin at zero, or the differences that matter would not be seen; the line below them states where they begin.
     """
     rows = [(value, row) for row in table.rows if (value := row.means.get(symbol)) is not None]
     rows.sort(key=lambda item: -item[0])

@@ -20,7 +20,7 @@ from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A finished comparison and how it was asked for.
+    """A finished comparison and how it was requested.
 
     Attributes
     ----------

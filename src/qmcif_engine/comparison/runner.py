@@ -52,7 +52,7 @@ def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
 
 
 def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
-    """Return the map of an image of our method that tells which source, from 0, gave each pixel; baselines have none."""
+    """Return the map of the source, from 0, that gave each pixel of an image of our method; baselines have none."""
     return folder / "source_index" / method.name / f"{image_set.name}.png"
 
 

@@ -96,15 +96,15 @@ def solve_matte(image: FloatArray, known: FloatArray, is_unknown: BoolArray) -> 
     if not is_unknown.any() or min(matte.shape) < MATTING_WINDOW_PX:
         return matte
     laplacian = _matting_laplacian(image, is_unknown)
-    asked, given = np.flatnonzero(is_unknown), np.flatnonzero(~is_unknown)
+    inside, outside = np.flatnonzero(is_unknown), np.flatnonzero(~is_unknown)
     # known pixels move to the right side; only the band is solved for
-    rows = laplacian[asked]
-    right = -(rows[:, given] @ matte.ravel()[given])
-    system = rows[:, asked].tocsc()
+    rows = laplacian[inside]
+    right = -(rows[:, outside] @ matte.ravel()[outside])
+    system = rows[:, inside].tocsc()
     # a region of unknown pixels that touches nothing known stays at one half
     system.setdiag(system.diagonal() + REGULARIZATION**2)
     solved = spsolve(system, right + 0.5 * REGULARIZATION**2)
-    matte.ravel()[asked] = np.clip(solved, 0, 1)
+    matte.ravel()[inside] = np.clip(solved, 0, 1)
     return matte
 
 
