@@ -81,7 +81,7 @@ def _score(options: Request, dataset: Dataset, methods: tuple[Method, ...], sett
         msg = f"what was finished is kept in {str(options.output)!r}: the same command goes on from there"
         raise KeyboardInterrupt(msg) from None
     return Comparison(
-        command=rebuild_command(options),
+        command=shlex.join(["qmcif", *options.words]),
         dataset=dataset,
         methods=methods,
         changes={name: describe_changes(own, preset(name)) for name, own in settings.items()},
@@ -102,17 +102,6 @@ def describe_changes(settings: FusionConfig, reference: FusionConfig) -> str:
         if value != before[section][name]
     ]
     return ", ".join(changed)
-
-
-def rebuild_command(options: Request) -> str:
-    """Return the command line that was given, quoted for a shell."""
-    words = ["qmcif", "benchmark", str(options.dataset), "-o", str(options.output)]
-    repeated = {"--preset": options.presets, "--set": options.assignments, "--method": options.methods, "--fused-by": options.fused_by}
-    words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
-    single = {"--published": options.published, "--border": options.border, "--jobs": options.jobs}
-    words += [word for flag, value in single.items() if value is not None for word in (flag, str(value))]
-    words += [flag for flag, is_given in {"--ablation": options.ablation, "--overwrite": options.overwrite}.items() if is_given]
-    return shlex.join(words)
 
 
 def draw_summary(table: ComparisonTable) -> list[str]:

@@ -228,6 +228,9 @@ class Request:
     folders: Sequence[Path] = option("DIR*", "folders of outputs, searched with their subfolders (default: the current one)", default=())
     unfinished: bool = switch("--jobs", "also remove unfinished runs, which --resume could continue")
 
+    words: Sequence[str] = ()
+    """The command line, as reports repeat it."""
+
     @property
     def is_verbose(self) -> bool:
         """Return whether lines for people are printed."""

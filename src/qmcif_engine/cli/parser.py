@@ -44,9 +44,9 @@ def parse_command_line(arguments: Sequence[str] | None = None) -> argparse.Names
     InvalidConfigError
         When something is unknown, missing or malformed.
     """
-    words = _shield_negative_numbers(sys.argv[1:] if arguments is None else list(arguments))
+    words = sys.argv[1:] if arguments is None else list(arguments)
     # not parse_args: its message would point to the help of the program, not of the command
-    options, unknown = build_parser().parse_known_args(words)
+    options, unknown = build_parser().parse_known_args(_shield_negative_numbers(words), argparse.Namespace(words=words))
     if unknown:
         options.refuse(f"unrecognized arguments: {' '.join(unknown)}")
     return options

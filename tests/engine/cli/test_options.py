@@ -9,7 +9,7 @@ from qmcif_engine.cli import parser
 from qmcif_engine.cli.options import COMMANDS, Request, spell
 from qmcif_engine.errors import InvalidConfigError
 
-FIELDS = [item.name for item in dataclasses.fields(Request)]
+FIELDS = [item.name for item in dataclasses.fields(Request) if item.metadata]
 
 
 @pytest.fixture
@@ -53,6 +53,7 @@ def test_what_is_given_is_in_the_request_and_all_else_has_its_default(requested,
     request = requested(*words)
 
     assert {name: getattr(request, name) for name in given} == given
+    assert request.words == list(words)
     positional = {"images", "output", "root", "heights", "dataset"}
     kept = {name for name in FIELDS if getattr(request, name) == getattr(Request(), name)}
     assert kept >= set(FIELDS) - set(given) - positional
