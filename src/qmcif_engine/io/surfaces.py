@@ -22,7 +22,7 @@ from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.input.segment_cache import SegmentCache
 from qmcif_engine.io.input.written_image import WrittenImage
-from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+from qmcif_engine.io.metadata.units import convert_length, parse_unit
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.window import Window
 
@@ -126,7 +126,7 @@ def _choose_stride(shape: tuple[int, int]) -> int:
 def _find_unit(path: Path) -> str | None:
     """Return the unit that the record of a file gives its heights."""
     described = (WrittenImage.find_record(path) or {}).get("height")
-    return settle_unit(described.get("unit")) if isinstance(described, dict) else None
+    return parse_unit(described.get("unit")) if isinstance(described, dict) else None
 
 
 _STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("mark", "<u2")])

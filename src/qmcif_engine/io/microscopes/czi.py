@@ -17,7 +17,7 @@ from pylibCZIrw import czi
 from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PLANES
-from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.metadata.units import parse_length
 from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels, parse_hex_color
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window

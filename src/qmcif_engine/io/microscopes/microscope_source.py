@@ -21,8 +21,8 @@ from qmcif_engine.io.input.file_order import choose_image
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
 from qmcif_engine.io.input.image_file import check_claimed_size, load_extra, refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
-from qmcif_engine.io.metadata.acquisition import AxisPlan, describe_axes, name_axes, plan_axes
-from qmcif_engine.io.metadata.length_units import settle_lengths
+from qmcif_engine.io.metadata.axes import AxisPlan, describe_axes, name_axes, plan_axes
+from qmcif_engine.io.metadata.units import to_one_unit
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -265,7 +265,7 @@ def describe_channels(
 ) -> ImageMetadata:
     """Return metadata from steps in micrometers and from names, colors and bits of channels; what is incomplete is left out."""
     return replace(
-        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
+        to_one_unit(steps, dict.fromkeys("XYZ", "µm")),
         channel_names=tuple(name[:256] for name in names) if names and all(names) else (),
         channel_colors=tuple(colors) if colors and all(colors) else (),
         significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,

@@ -11,10 +11,9 @@ import numpy as np
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.limits import LARGEST_JPEG_SIDE_PX, LARGEST_PNG_SIDE_PX
 from qmcif_engine.io.output.windowed_image import ImageContent, count_blocks
-from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
-from qmcif_engine.io.png_jpeg.png import encode_png
+from qmcif_engine.io.pictures import encode_jpeg, encode_png
 from qmcif_engine.io.remote.remote_path import Location
-from qmcif_engine.io.tiff.tiled_tiff import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
+from qmcif_engine.io.tiff.tiff_writer import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.image_store import count_chunks, write_ome_zarr
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 

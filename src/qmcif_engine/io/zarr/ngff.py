@@ -17,7 +17,8 @@ from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.input.file_order import choose_image
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MOST_IMAGES
-from qmcif_engine.io.metadata.length_units import (
+from qmcif_engine.io.metadata.ome_xml import list_image_names
+from qmcif_engine.io.metadata.units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
     complete_colors,
@@ -26,10 +27,9 @@ from qmcif_engine.io.metadata.length_units import (
     complete_names,
     parse_length,
     parse_limits,
-    settle_lengths,
-    settle_seconds,
+    to_one_unit,
+    to_seconds,
 )
-from qmcif_engine.io.metadata.ome_xml import list_image_names
 from qmcif_engine.io.remote.remote_path import Location
 from qmcif_engine.io.zarr.zarr_checks import read_group_attributes
 from qmcif_engine.stack.image_metadata import ImageMetadata
@@ -139,8 +139,8 @@ def _describe_metadata(letters: str, axes: list[dict[str, Any]], scale: list[flo
     windows = [channel.get("window") for channel in channels]
     time = letters.find("T")
     return replace(
-        settle_lengths(steps, units),
-        time_step=settle_seconds(scale[time], axes[time].get("unit")) if time >= 0 else None,
+        to_one_unit(steps, units),
+        time_step=to_seconds(scale[time], axes[time].get("unit")) if time >= 0 else None,
         channel_names=complete_names([label if isinstance(label, str) else "" for label in labels]),
         channel_colors=complete_colors(
             [f"#{color.lower()}" if isinstance(color, str) and _HEXADECIMAL_COLOR.fullmatch(color) else "" for color in colors]

@@ -20,7 +20,7 @@ from qmcif_engine.io.input.array_source import ArraySource, guess_axes
 from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import refuse_content, translate_failures
 from qmcif_engine.io.input.segment_cache import SegmentCache, fill_from_segments
-from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
+from qmcif_engine.io.metadata.axes import name_axes, plan_axes
 from qmcif_engine.io.remote.object_requests import read_object
 from qmcif_engine.io.remote.remote_path import Location, RemotePath
 from qmcif_engine.io.zarr.ngff import find_image, name_ngff_axes

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
+LONGEST_NAME = 256
+"""Characters of the name of an image or a channel that are kept."""
+
+LONGEST_DESCRIPTION = 2**16
+"""Characters of what an image says in words that are kept."""
+
+_WHITE = "#ffffff"
 _UNITS = {
     "angstrom": ("Å", 1e-10),
     "picometer": ("pm", 1e-12),
@@ -20,25 +28,15 @@ _UNITS = {
 }
 """Symbol in OME-XML and length in meters."""
 
-_SECONDS = {
-    "nanosecond": ("ns", 1e-9),
-    "microsecond": ("µs", 1e-6),
-    "millisecond": ("ms", 1e-3),
-    "second": ("s", 1.0),
-    "minute": ("min", 60.0),
-    "hour": ("h", 3600.0),
-    "day": ("d", 86400.0),
-}
-"""Symbol in OME-XML and length in seconds."""
-
-_TIME_SPELLINGS = {spelling: seconds for name, (symbol, seconds) in _SECONDS.items() for spelling in (name, symbol)} | {"sec": 1.0}
+_SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_SECONDS |= {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 UNIT_SYMBOLS = {name: symbol for name, (symbol, _) in _UNITS.items()}
 _MICROMETER_SPELLINGS = ("um", "μm", "\\u00b5m", "micron", "microns")  # the second with the Greek letter, the third as ImageJ writes it
 _SPELLINGS = {symbol.lower(): name for name, symbol in UNIT_SYMBOLS.items()} | dict.fromkeys(_MICROMETER_SPELLINGS, "micrometer")
 
 
-def settle_unit(spelling: object) -> str | None:
+def parse_unit(spelling: object) -> str | None:
     """Return the OME-NGFF name of a unit of length however it is spelled, None for what is none."""
     if not isinstance(spelling, str):
         return None
@@ -52,9 +50,9 @@ def convert_length(length: float, unit: str, *, to: str) -> float:
     return length if unit == to else length * _UNITS[unit][1] / _UNITS[to][1]
 
 
-def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object]) -> ImageMetadata:
+def to_one_unit(steps: Mapping[str, float | None], units: Mapping[str, object]) -> ImageMetadata:
     """Return the size of a pixel and the distance of images in one unit, from the step along X, Y and Z and the spelling of its unit."""
-    known = {axis: (step, unit) for axis, step in steps.items() if step is not None and (unit := settle_unit(units.get(axis))) is not None}
+    known = {axis: (step, unit) for axis, step in steps.items() if step is not None and (unit := parse_unit(units.get(axis))) is not None}
     # that of X: one unit for all, as layers and files take it
     unit = next((known[axis][1] for axis in "XYZ" if axis in known), None)
     lengths = {axis: convert_length(*known[axis], to=unit) for axis in known} if unit else {}
@@ -62,31 +60,20 @@ def settle_lengths(steps: Mapping[str, float | None], units: Mapping[str, object
     return ImageMetadata(pixel_size=pixel_size, z_step=lengths.get("Z"), unit=unit)
 
 
-def settle_seconds(step: object, spelling: object) -> float | None:
+def to_seconds(step: object, spelling: object) -> float | None:
     """Return a step in time in seconds, None for what is none or has an unknown unit."""
-    factor = _TIME_SPELLINGS.get(spelling.strip().lower()) if isinstance(spelling, str) else None
+    factor = _SECONDS.get(spelling.strip().lower()) if isinstance(spelling, str) else None
     length = parse_length(step)
     return None if factor is None or length is None else length * factor
 
 
 def parse_length(text: object) -> float | None:
     """Return a length that can be one: a finite number above zero; None for anything else."""
-    if not isinstance(text, (str, int, float)):
-        return None
     try:
-        length = float(text)
-    except ValueError:
+        length = float(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
         return None
     return length if math.isfinite(length) and length > 0 else None
-
-
-LONGEST_NAME = 256
-"""Characters of the name of an image or a channel that are kept."""
-
-LONGEST_DESCRIPTION = 2**16
-"""Characters of what an image says in words that are kept."""
-
-_WHITE = "#ffffff"
 
 
 def complete_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -113,18 +100,10 @@ def complete_emissions(wavelengths: Sequence[float | None]) -> tuple[float | Non
     return tuple(wavelengths) if any(wavelengths) else ()
 
 
-def parse_limits(pair: object) -> tuple[float, float] | None:
+def parse_limits(pair: Sequence[Any]) -> tuple[float, float] | None:
     """Return two limits that can be such: finite numbers, the first below the second."""
-    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-        return None
     try:
-        low, high = (float(value) for value in pair)
+        low, high = map(float, pair)
     except (TypeError, ValueError, OverflowError):
         return None
     return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
-
-
-def settle_nanometers(length: object, unit: object) -> float | None:
-    """Return a wavelength in nanometers, None for what is none."""
-    known, name = parse_length(length), settle_unit(unit)
-    return None if known is None or name is None else convert_length(known, name, to="nanometer")
