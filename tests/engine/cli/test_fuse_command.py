@@ -15,6 +15,7 @@ from qmcif_engine.cli import main
 from qmcif_engine.io.input import readers, stack_input
 from qmcif_engine.io.input.segment_cache import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES
 from qmcif_engine.io.output.writers import check_target
+from qmcif_engine.io.tiff import tiff_pages
 
 SHAPE = (1200, 1800, 3)
 """Just large enough that not all of it is looked at to settle the focus range."""
