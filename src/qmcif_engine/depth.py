@@ -15,7 +15,7 @@ from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.units import convert_length, parse_unit
-from qmcif_engine.io.output.output_formats import name_beside
+from qmcif_engine.io.output.formats import name_beside
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, JoinedImage, WindowedImage, assemble_content
 from qmcif_engine.stack.height_smoothing import smooth_heights
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes

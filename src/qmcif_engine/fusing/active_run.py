@@ -15,9 +15,9 @@ from qmcif_engine.fusing.identity import describe_run, digest
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stack_slabs
+from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ImageContent
-from qmcif_engine.io.output.writers import place_contents
-from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.io.zarr.zarr_writer import Extremes
 from qmcif_engine.run.execution import FusionProgress, Steps
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.sinks import PartSink, grow_smaller_levels

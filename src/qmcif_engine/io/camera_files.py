@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.input.image_file import check_claimed_size, describe_single_image, load_extra, refuse_content, refuse_damaged
-from qmcif_engine.io.input.open_files import OpenFile
+from qmcif_engine.io.input.segments import OpenFile
 from qmcif_engine.io.limits import LARGEST_EXIF_BYTES, LARGEST_SMOOTH_BYTES, MAX_RAW_EXPANSION
 from qmcif_engine.io.metadata.exif import check_profile, collect_exif, fit_exif
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.input.image_file import check_claimed_size, describe_single_image, refuse_content, refuse_damaged
-from qmcif_engine.io.input.open_files import OpenFile
+from qmcif_engine.io.input.segments import OpenFile
 from qmcif_engine.io.limits import (
     LARGEST_EXIF_BYTES,
     LARGEST_IMAGE_OVERHEAD_BYTES,
@@ -30,7 +30,7 @@ from qmcif_engine.io.limits import (
 from qmcif_engine.io.metadata.embedding import Embedding, Resolution, prepare_embedding
 from qmcif_engine.io.metadata.exif import check_profile
 from qmcif_engine.io.output.windowed_image import ImageContent, WriteRun, read_whole
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 
 logger = logging.getLogger(__name__)
 

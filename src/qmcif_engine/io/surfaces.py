@@ -21,7 +21,7 @@ from scipy import ndimage
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.io.input.image_file import refuse_content
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.input.written_image import WrittenImage
 from qmcif_engine.io.metadata.units import convert_length, parse_unit
 from qmcif_engine.io.tiff.tiff_source import TiffSource

@@ -24,10 +24,9 @@ from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.io.output.moves import write_durably
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, ImageContent, JoinedImage, WindowedImage
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
-from qmcif_engine.io.remote.remote_store import RemoteStore
-from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore
-from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.io.remote import RemoteStore
+from qmcif_engine.io.remote_path import Location, RemotePath
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, measure_extremes
 from qmcif_engine.run.job_folder import JobFolder
 from qmcif_engine.stack.window import Window, multiple_above
 from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan
@@ -244,7 +243,7 @@ class Job(JobFolder):
         if self.store is not None and self.parts[part].stored_as is not None:
             shown = [getattr(result, name) for name in self._stored_planes]
             block = shown[0] if len(shown) == 1 else np.dstack(shown)
-            extremes = self.store.measure(block).bounds.tolist()
+            extremes = measure_extremes(block, self.store.n_colors).tolist()
             files |= self._full_level().encode(tile.core, block, self.parts[part].stored_as or 0)
         for name in self._list_kept(part):
             files |= self._arrays[name].encode(tile.core, getattr(result, name), part)
@@ -307,7 +306,7 @@ class Job(JobFolder):
         if self.store is None:
             msg = "a job without a store was asked for its chunks"
             raise ValueError(msg)
-        return self.store.full_level
+        return self.store.levels[0]
 
     def _list_kept(self, part: int) -> Iterable[str]:
         """Return the planes of a fusion that arrays of the folder hold."""
@@ -316,7 +315,7 @@ class Job(JobFolder):
     def _list_contents(self, part: int, tile: Tile) -> Iterator[bytes]:
         """Yield what the files of a tile hold, in the order in which they are encoded."""
         if self.store is not None and self.parts[part].stored_as is not None:
-            yield from self.store.full_level.contents(tile.core, self.parts[part].stored_as or 0)
+            yield from self.store.levels[0].contents(tile.core, self.parts[part].stored_as or 0)
         for name in self._list_kept(part):
             yield from self._arrays[name].contents(tile.core, part)
 

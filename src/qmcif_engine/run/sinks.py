@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore, halve_window
+from qmcif_engine.io.remote_path import RemotePath
+from qmcif_engine.io.zarr.zarr_writer import ImageArray, ImageStore, halve_window
 from qmcif_engine.run.execution import Steps, run_tiles
 from qmcif_engine.run.job import EncodedTile, Job
 from qmcif_engine.tiles.plan import Tile, TileGrid

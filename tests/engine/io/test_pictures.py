@@ -9,8 +9,8 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.readers import open_file, read_image
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.open import open_file, read_image
+from qmcif_engine.io.input.segments import SegmentCache
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 ORIENTATION_TAG = 274

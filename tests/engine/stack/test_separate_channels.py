@@ -11,7 +11,7 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.retouching import retouch
 from qmcif_engine.run.memory import estimate_tile_bytes
 from qmcif_engine.stack.separate_channels import settle_channels

@@ -28,7 +28,7 @@ from qmcif_engine.io.metadata.units import (
     to_seconds,
 )
 from qmcif_engine.io.output.windowed_image import ImageContent
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _LIMITS = "qmcif/display limits"

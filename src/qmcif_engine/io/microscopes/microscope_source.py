@@ -1,10 +1,10 @@
 """Images of the files of microscopes as frames, each kind of file through the library made for it.
 
 The libraries are an extra: ``pip install "napari-qmcif[microscopes]"``. None is loaded before its kind of file occurs. The modules beside
-this one have the same three functions, each of which opens the file for a moment, in any thread and process: `list_images` returns a name for
-each image, scene or position, empty where it has none; `describe` a `MicroscopeImage`; `read` a window of several planes, shape (h, w) or
-(h, w, S) each, whose places are the index along every axis but rows, columns and samples. Its `rows` is the axis that rows go along: that of
-the plane, or of a volume cut another way.
+this one have the same three functions, each of which opens the file for a moment, in any thread and process: `list_images` returns a name
+for each image, scene or position, empty where it has none; `describe` a `MicroscopeImage`; `read` a window of several planes, shape (h,
+w) or (h, w, S) each, whose places are the index along every axis but rows, columns and samples. Its `rows` is the axis that rows go
+along: that of the plane, or of a volume cut another way.
 """
 
 from __future__ import annotations

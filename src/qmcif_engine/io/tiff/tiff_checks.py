@@ -16,7 +16,7 @@ from tifffile import COMPRESSION, EXTRASAMPLE, PHOTOMETRIC, SAMPLEFORMAT, TiffPa
 from qmcif_engine.io.input.image_file import check_claimed_size, refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_TAG_BYTES, MAX_PIXELS, MAX_PLANES, MOST_CODED_CHANNELS, MOST_SEGMENTS, MOST_TAGS
 from qmcif_engine.io.pictures import check_jpeg_end, read_jpeg_header
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.tiff.tiff_metadata import find_table
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 

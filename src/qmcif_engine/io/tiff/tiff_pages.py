@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffPage
 
 from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
-from qmcif_engine.io.input.open_files import OpenFile
-from qmcif_engine.io.input.segment_cache import SegmentCache, fill_from_segments
-from qmcif_engine.io.remote.remote_file import RemoteFile
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.input.segments import OpenFile, SegmentCache, fill_from_segments
+from qmcif_engine.io.remote import RemoteFile
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment, segment_shape
 from qmcif_engine.io.tiff.tiff_metadata import find_palette
 from qmcif_engine.stack.window import Window

@@ -15,14 +15,13 @@ from tifffile import COMPRESSION, TiffFile, TiffPage, TiffPageSeries
 from qmcif_engine.io.input.array_source import describe_frames
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource, SourceDescription
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
-from qmcif_engine.io.input.open_files import OpenFile
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import OpenFile, SegmentCache
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.axes import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import ORIENTATION_TAG, UPRIGHT, known_orientation, turn_upright
 from qmcif_engine.io.metadata.ome_xml import check_description, parse_ome
-from qmcif_engine.io.remote.remote_file import RemoteFile
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote import RemoteFile
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.tiff.tiff_checks import check_content, check_pages, check_segments, is_multichannel
 from qmcif_engine.io.tiff.tiff_metadata import N_PALETTE_COLORS, find_palette, read_metadata
 from qmcif_engine.io.tiff.tiff_pages import TiffPlane, lay_out_page

@@ -21,8 +21,17 @@ from qmcif_engine.io.metadata.embedding import Embedding, encode_provenance, is_
 from qmcif_engine.io.metadata.exif import EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG, lay_out_directory, split_exif
 from qmcif_engine.io.metadata.ome_xml import describe_for_xml, name_channels
 from qmcif_engine.io.metadata.units import UNIT_SYMBOLS
-from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
-from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ImageContent, WindowedImage, WriteRun, count_blocks, read_whole
+from qmcif_engine.io.output.windowed_image import (
+    BLOCK_SIDE_PX,
+    ImageContent,
+    LevelFile,
+    WindowedImage,
+    WriteRun,
+    count_blocks,
+    halve,
+    level_shapes,
+    read_whole,
+)
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 LARGEST_CLASSIC_BYTES = 2**32 - 2**26

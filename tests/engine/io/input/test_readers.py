@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input.image_file import ImageFile
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
 from qmcif_engine.io.limits import MAX_PIXELS
 
 SHAPE = (13, 17)

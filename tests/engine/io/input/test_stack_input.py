@@ -17,7 +17,7 @@ import zarr
 from PIL import Image
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 
@@ -415,7 +415,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, peak_of):
 
 
 def test_importing_the_module_loads_no_library_of_a_format():
-    code = "import sys, qmcif_engine.io.input.stack_input; print(sorted({'zarr', 'dask', 'rawpy', 'numcodecs'} & set(sys.modules)))"
+    code = "import sys, qmcif_engine.io.input.open; print(sorted({'zarr', 'dask', 'rawpy', 'numcodecs'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
 

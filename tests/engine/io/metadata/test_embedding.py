@@ -12,9 +12,9 @@ import zarr
 from PIL import Image, ImageCms
 from PIL.TiffImagePlugin import IFDRational
 
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import place_contents, write_image
 from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
-from qmcif_engine.io.output.writers import place_contents, write_image
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 SAMPLES = (np.arange(60 * 50 * 3) % 256).reshape(60, 50, 3).astype(np.uint8)

@@ -12,7 +12,7 @@ import tifffile
 import zarr
 
 from qmcif_engine.errors import Cancelled, InvalidConfigError, OutputError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.stack_output import write_stack
 from qmcif_engine.io.tiff import tiff_writer
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms

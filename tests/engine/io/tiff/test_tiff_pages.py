@@ -12,9 +12,8 @@ import pytest
 import tifffile
 
 from qmcif_engine.errors import ImageFileError, OutputError
-from qmcif_engine.io.input import open_files, segment_cache
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input import segments
+from qmcif_engine.io.input.open import open_stack, read_image
 from qmcif_engine.io.tiff import tiff_pages
 from qmcif_engine.stack.window import Window
 
@@ -230,7 +229,7 @@ def test_a_stack_for_which_there_is_no_room_is_read_by_window_whatever_will_be_r
     if obstacle == "full disk":
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
     else:
-        monkeypatch.setattr(segment_cache, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
+        monkeypatch.setattr(segments, "LARGEST_COPY_PIXELS", SHAPE[0] * SHAPE[1] - 1)
     stack = noise("uint8", 2, *SHAPE)
     opened = open_stack(written(tmp_path, stack, compression="zlib", rowsperstrip=20), cache_bytes=0, memory_bytes=stack.nbytes - 1)
     opened.expect_all()
@@ -249,11 +248,11 @@ def test_a_scratch_folder_that_is_missing_is_told_before_anything_is_read(tmp_pa
 
 @pytest.mark.parametrize(("read_through_bytes", "expected"), [(579, [10 * 2] * 10), (580, [9 * 300 * 2 + 10 * 2])])
 def test_uncompressed_strips_are_read_by_parts_of_rows_unless_these_are_near(tmp_path, monkeypatch, read_through_bytes, expected):
-    monkeypatch.setattr(open_files.OpenFile, "read_through_bytes", read_through_bytes)
+    monkeypatch.setattr(segments.OpenFile, "read_through_bytes", read_through_bytes)
     stack = noise("uint16", 2, 200, 300)
     opened = open_stack(written(tmp_path, stack, rowsperstrip=200))
-    read, n_read = open_files.OpenFile.read, []
-    monkeypatch.setattr(open_files.OpenFile, "read", lambda file, start, n_bytes: n_read.append(n_bytes) or read(file, start, n_bytes))
+    read, n_read = segments.OpenFile.read, []
+    monkeypatch.setattr(segments.OpenFile, "read", lambda file, start, n_bytes: n_read.append(n_bytes) or read(file, start, n_bytes))
     np.testing.assert_array_equal(opened.read(0, Window(100, 10, 110, 20)), stack[0, 100:110, 10:20])
     assert n_read == expected
 
@@ -360,7 +359,7 @@ def test_row_that_ends_early_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path, noise("uint8", 2, *SHAPE))
     opened = open_stack(path)
     stamp = (path.stat().st_size, path.stat().st_mtime_ns)
-    monkeypatch.setattr(open_files.OpenFile, "stamp", lambda _file: stamp)
+    monkeypatch.setattr(segments.OpenFile, "stamp", lambda _file: stamp)
     with path.open("r+b") as stream:
         stream.truncate(path.stat().st_size - 100)
     with pytest.raises(ImageFileError, match="image 2 ends at row 6"):

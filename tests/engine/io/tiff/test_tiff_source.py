@@ -8,7 +8,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.window import Window
 
 WHOLE = Window(0, 0, 20, 24)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tifffile
 
-from qmcif_engine.io.output.pyramid import halve
-from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content
-from qmcif_engine.io.output.writers import place_contents
+from qmcif_engine.io.output.formats import place_contents
+from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, halve
 from qmcif_engine.io.tiff.tiff_writer import LARGEST_CLASSIC_BYTES, needs_bigtiff
 from qmcif_engine.stack.image_metadata import ImageMetadata
 

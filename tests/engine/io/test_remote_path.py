@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.remote.remote_path import RemotePath, locate
+from qmcif_engine.io.remote_path import RemotePath, locate
 
 
 def test_a_name_of_a_file_is_a_path():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from qmcif_engine.io.remote import object_requests
+from qmcif_engine.io import remote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ def server(tmp_path):
 def pauses(monkeypatch):
     """The pauses between requests, which are noted instead of waited for."""
     noted = []
-    monkeypatch.setattr(object_requests, "sleep", noted.append)
+    monkeypatch.setattr(remote, "sleep", noted.append)
     return noted
 
 
@@ -151,7 +151,7 @@ def bucket(bucket_server, monkeypatch):
     settings = {"AWS_ACCESS_KEY_ID": "known", "AWS_SECRET_ACCESS_KEY": "hidden-word", "AWS_DEFAULT_REGION": "us-east-1"}
     for name, value in {**settings, "AWS_ENDPOINT_URL": bucket_server}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(object_requests, "_opened", {})
+    remote.connect.cache_clear()
     client = boto3.client("s3")
     client.create_bucket(Bucket=BUCKET)
     yield Bucket(client)

@@ -11,10 +11,10 @@ import tifffile
 
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, ImageFileError
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote import object_requests
-from qmcif_engine.io.remote.remote_file import BLOCK_BYTES, RemoteFile
-from qmcif_engine.io.remote.remote_path import locate
+from qmcif_engine.io import remote
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.remote import BLOCK_BYTES, RemoteFile
+from qmcif_engine.io.remote_path import locate
 from qmcif_engine.io.tiff.tiff_source import FileStream
 from qmcif_engine.stack.window import Window
 
@@ -164,7 +164,7 @@ def test_a_stream_reads_like_a_file(server, tmp_path):
 
 
 def test_without_the_extra_the_install_command_is_given(server, monkeypatch, capsys):
-    monkeypatch.setattr(object_requests, "_opened", {})
+    remote.connect.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
 
     assert main(["info", f"{server.address}/in.tif"]) == 2

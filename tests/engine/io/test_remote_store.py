@@ -18,8 +18,8 @@ from qmcif_engine import FusionConfig
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote import object_requests
+from qmcif_engine.io import remote
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.run.job import EncodedTile, Job
 
 KEY = "results/fused.ome.zarr"
@@ -227,7 +227,7 @@ def test_lost_connections_are_made_again(bucket, line, stack_file, expected, pau
         fuse_to_file(stack, f"{bucket.address}/{KEY}", CONFIG, workers=1, on_progress=lose_all)
 
     assert pauses, "aiohttp alone does not make up for all of them"
-    assert pauses == list(object_requests.PAUSES_SECONDS[: len(pauses)])
+    assert pauses == list(remote.PAUSES_SECONDS[: len(pauses)])
     assert fetch(bucket, tmp_path / "fetched") == expected
 
 
@@ -328,9 +328,9 @@ def test_workers_that_see_no_folder_of_ours_write_the_chunks_themselves(bucket, 
     bucket.upload(stack_file, "in/stack.tif")
     monkeypatch.setattr("qmcif_engine.run.cluster.share_folder", lambda client, folder: False)
     received, puts = [], []
-    keep, put = Job.write, object_requests.write_object
+    keep, put = Job.write, remote.write_object
     monkeypatch.setattr(Job, "write", lambda job, part, tile, result: (received.append(result), keep(job, part, tile, result)))
-    monkeypatch.setattr(object_requests, "write_object", lambda path, content: (puts.append(str(path)), put(path, content)))
+    monkeypatch.setattr(remote, "write_object", lambda path, content: (puts.append(str(path)), put(path, content)))
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": 50}
     with (
         distributed.LocalCluster(**options) as cluster,

@@ -1,4 +1,6 @@
-"""Decoded pieces of files: strips, tiles and chunks in a fixed number of bytes, whole images in memory or in a scratch folder.
+"""Files that stay open, and what was decoded of them: strips, tiles and chunks in a fixed number of bytes, and whole images.
+
+Windows are many, and every opening is a round trip on a network drive.
 
 PNG, JPEG and camera raw files can only be decoded as a whole, and so can turned pages and pages of one large compressed strip. Each is
 decoded once, one at a time. Where all of them are too large for memory, they are written uncompressed to a scratch folder, from where any
@@ -12,11 +14,13 @@ import hashlib
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +29,10 @@ from numpy.typing import NDArray
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
-from qmcif_engine.io.input.open_files import OpenFiles
-from qmcif_engine.io.output.leftovers import name_scratch
+from qmcif_engine.io.output.leftovers import name_scratch, temporary_in
 from qmcif_engine.io.output.moves import sweep
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote import RemoteFile
+from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.stack.window import Window
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
@@ -41,6 +45,65 @@ LARGEST_COPY_PIXELS = 2**28
 """A larger image is read by window, where it can be, whatever that costs: its copy would fill a disk."""
 
 _COPIED_ROWS = 512
+
+MOST_OPEN_FILES = 64
+"""Far fewer than systems allow a process to have."""
+
+READS_ANYWHERE = sys.platform != "win32"
+"""Whether the system reads at a position without moving the one that all threads share."""
+
+
+class OpenFile:
+    """One file, read at any place by any thread; it is closed when nobody holds it any more."""
+
+    read_at_once_bytes, read_through_bytes = 2**20, 2**15
+    """Rows are read together up to so many bytes, where no more than so many lie between them: to copy these costs less than a call."""
+
+    def __init__(self, path: Path) -> None:
+        # set first: __del__ runs also where opening fails
+        self._descriptor = -1
+        # else Windows translates line ends
+        flags = os.O_RDONLY
+        if sys.platform == "win32":
+            flags |= os.O_BINARY
+        self._descriptor = os.open(path, flags)
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def stamp(self) -> tuple[int, int]:
+        """Return what changes when the file does: its size and the time of its last change."""
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def read(self, start: int, n_bytes: int) -> bytes:
+        """Return the bytes from a position on; fewer where the file ends."""
+        pieces: list[bytes] = []
+        while n_bytes > 0 and (piece := self._read_once(start, n_bytes)):  # systems return at most 2 GB at a time
+            pieces.append(piece)
+            start, n_bytes = start + len(piece), n_bytes - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _read_once(self, start: int, n_bytes: int) -> bytes:
+        if READS_ANYWHERE:
+            return os.pread(self._descriptor, n_bytes, start)
+        with self._lock:
+            os.lseek(self._descriptor, start, os.SEEK_SET)
+            return os.read(self._descriptor, n_bytes)
+
+
+class OpenFiles:
+    """The files used last, which need not be opened again; whoever reads one keeps it open, also when others take its place."""
+
+    def __init__(self) -> None:
+        self.open: Callable[[Location], OpenFile | RemoteFile] = lru_cache(MOST_OPEN_FILES)(_open_file)
+
+
+def _open_file(path: Location) -> OpenFile | RemoteFile:
+    return RemoteFile(path) if isinstance(path, RemotePath) else OpenFile(path)
 
 
 def fill_from_segments(
@@ -227,20 +290,17 @@ def _write_copy(file: Path, source: FrameSource, position: FramePosition) -> Non
 
     Plain writes, not a memory map: on a full disk those fail with an error, while a map would kill the process.
     """
-    partial: Path | None = None
+    found = source.description
+    header = {"descr": np.lib.format.dtype_to_descr(found.dtype), "fortran_order": False, "shape": found.stored_shape}
     try:
         # in the same folder, so that renaming is one step
-        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as stream:
-            partial = Path(stream.name)
-            found = source.description
-            header = {"descr": np.lib.format.dtype_to_descr(found.dtype), "fortran_order": False, "shape": found.stored_shape}
-            np.lib.format.write_array_header_1_0(stream, header)
-            for rows in _decode_bands(source, position):
-                stream.write(np.ascontiguousarray(rows).data)
-        partial.replace(file)
+        with temporary_in(file.parent) as unfinished:
+            with unfinished.open("xb") as stream:
+                np.lib.format.write_array_header_1_0(stream, header)
+                for rows in _decode_bands(source, position):
+                    stream.write(np.ascontiguousarray(rows).data)
+            unfinished.replace(file)
     except OSError as error:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
         raise _refuse_scratch(file.parent, error) from error
 
 

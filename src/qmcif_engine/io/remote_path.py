@@ -92,12 +92,12 @@ class RemotePath:
 
     def is_file(self) -> bool:
         """Return whether the server has such a file."""
-        from qmcif_engine.io.remote.object_requests import has_object
+        from qmcif_engine.io.remote import has_object
 
         return has_object(self)
 
     def is_dir(self) -> bool:
-        """Return whether it is a folder as far as that can be told without asking for lists: a Zarr group or array."""
+        """Return whether it is a Zarr group or array, the only folders that can be recognized without asking for lists."""
         return any((self / marker).is_file() for marker in ("zarr.json", ".zarray", ".zgroup"))
 
     def exists(self) -> bool:
@@ -117,8 +117,7 @@ def locate(text: str) -> Location:
     InvalidConfigError
         For an address that nothing can be read from.
     """
-    found = _ADDRESS.match(text)
-    if found is None:
+    if _ADDRESS.match(text) is None:
         return Path(text)
     parts = urlsplit(text)
     # the last @: a password may hold others
