@@ -16,13 +16,10 @@ from qmcif_engine.io.metadata.units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
     UNIT_SYMBOLS,
-    complete_colors,
-    complete_emissions,
-    complete_limits,
-    complete_names,
+    ChannelLook,
+    complete_looks,
     convert_length,
     parse_length,
-    parse_limits,
     parse_unit,
     to_one_unit,
     to_seconds,
@@ -115,16 +112,17 @@ def _describe_pixels(pixels: Element, limits: dict[str, str]) -> ImageMetadata:
     steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
     # the default of the schema
     units = {axis: pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm") for axis in "XYZ"}
-    channels = [child.attrib for child in pixels.findall("{*}Channel")]
-    pairs = [parse_limits(limits.get(f"channel {number}", "").split()) for number in range(1, len(channels) + 1)]
-    return replace(
-        to_one_unit(steps, units),
-        time_step=to_seconds(pixels.attrib.get("TimeIncrement"), pixels.attrib.get("TimeIncrementUnit", "s")),
-        channel_names=complete_names([channel.get("Name", "") for channel in channels]),
-        channel_colors=complete_colors([_parse_color(channel.get("Color")) for channel in channels]),
-        channel_limits=complete_limits(pairs),
-        channel_emissions_nm=complete_emissions([_parse_emission(channel) for channel in channels]),
-    )
+    looks = [
+        ChannelLook(
+            name=channel.attrib.get("Name"),
+            color=_parse_color(channel.attrib.get("Color")),
+            limits=limits.get(f"channel {number}", "").split(),
+            emission_nm=_parse_emission(channel),
+        )
+        for number, channel in enumerate(pixels.findall("{*}Channel"), 1)
+    ]
+    time_step = to_seconds(pixels.attrib.get("TimeIncrement"), pixels.attrib.get("TimeIncrementUnit", "s"))
+    return replace(to_one_unit(steps, units), time_step=time_step, **complete_looks(looks))
 
 
 def _parse_color(text: str | None) -> str:
@@ -137,8 +135,9 @@ def _parse_color(text: str | None) -> str:
     return f"#{number >> 8 & 0xFFFFFF:06x}" if -(2**31) <= number < 2**32 else ""
 
 
-def _parse_emission(channel: dict[str, str]) -> float | None:
-    length, unit = parse_length(channel.get("EmissionWavelength")), parse_unit(channel.get("EmissionWavelengthUnit", "nm"))
+def _parse_emission(channel: Element) -> float | None:
+    unit = parse_unit(channel.attrib.get("EmissionWavelengthUnit", "nm"))
+    length = parse_length(channel.attrib.get("EmissionWavelength"))
     return None if length is None or unit is None else convert_length(length, unit, to="nanometer")
 
 

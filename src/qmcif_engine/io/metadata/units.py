@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
@@ -76,31 +76,33 @@ def parse_length(text: object) -> float | None:
     return length if math.isfinite(length) and length > 0 else None
 
 
-def complete_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return a name for every channel: those that have none get a number; none where no channel has a name."""
-    if not any(names):
-        return ()
-    return tuple(name[:LONGEST_NAME] or f"Channel {number}" for number, name in enumerate(names, 1))
+class ChannelLook(NamedTuple):
+    """How a file says that a channel is called and shown; nothing of it is checked yet, but that a color is ``#rrggbb`` or empty."""
+
+    name: object = ""
+    color: str = ""
+    limits: Sequence[Any] = ()
+    emission_nm: float | None = None
 
 
-def complete_colors(colors: Sequence[str]) -> tuple[str, ...]:
-    """Return a color for every channel: white, which OME means by none, for those without; none where no channel has a color."""
-    return tuple(color or _WHITE for color in colors) if any(colors) else ()
+def complete_looks(looks: Sequence[ChannelLook]) -> dict[str, Any]:
+    """Return the fields of `ImageMetadata` about channels; each of them is empty, or has an entry for every channel.
+
+    Channels without a name get a number, those without a color white, which OME means by none. There are no limits that mean none, so they
+    are left out where one channel has none.
+    """
+    names = [look.name[:LONGEST_NAME] if isinstance(look.name, str) else "" for look in looks]
+    colors, emissions = [look.color for look in looks], [look.emission_nm for look in looks]
+    limits = [_parse_limits(look.limits) for look in looks]
+    return {
+        "channel_names": tuple(name or f"Channel {number}" for number, name in enumerate(names, 1)) if any(names) else (),
+        "channel_colors": tuple(color or _WHITE for color in colors) if any(colors) else (),
+        "channel_limits": tuple(limits) if all(limits) else (),
+        "channel_emissions_nm": tuple(emissions) if any(emissions) else (),
+    }
 
 
-def complete_limits(limits: Sequence[tuple[float, float] | None]) -> tuple[tuple[float, float], ...]:
-    """Return the limits of all channels, none where one has none."""
-    # unlike colors there is no limit that means none
-    known = tuple(pair for pair in limits if pair is not None)
-    return known if len(known) == len(limits) else ()
-
-
-def complete_emissions(wavelengths: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the wavelengths of all channels, none where no channel has one."""
-    return tuple(wavelengths) if any(wavelengths) else ()
-
-
-def parse_limits(pair: Sequence[Any]) -> tuple[float, float] | None:
+def _parse_limits(pair: Sequence[Any]) -> tuple[float, float] | None:
     """Return two limits that can be such: finite numbers, the first below the second."""
     try:
         low, high = map(float, pair)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,15 @@ from qmcif_engine.stack.window import Window
 _DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
 _N_COLORS = 3
 _SCENE = "S"
-_DISTANCES = ("Scaling", "Items", "Distance")
+_IMAGE = "Metadata/Information/Image"
 
 
 def list_images(location: Path) -> list[str]:
     """Return the names of the scenes."""
     with czi.open_czi(str(location)) as file:
         numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
-        image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
-        known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
-    names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
+        scenes = ElementTree.fromstring(file.raw_metadata).iterfind(f"{_IMAGE}/Dimensions/S/Scenes/Scene")
+    names = {scene.get("Index", ""): scene.get("Name", "") for scene in scenes}
     return [names.get(str(number), "") for number in numbers]
 
 
@@ -57,7 +57,7 @@ def describe(location: Path, number: int) -> MicroscopeImage:
             axes="".join(sizes),
             shape=tuple(sizes.values()),
             dtype=dtype,
-            metadata=_describe(file.metadata, dtype),
+            metadata=_describe(file.raw_metadata, dtype),
             copying=Copying.WORTHWHILE,
         )
 
@@ -112,40 +112,25 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
         raise refuse_content(location, given=given, needed="each of them", remedy=remedy)
 
 
-def _describe(tree: object, dtype: np.dtype[Any]) -> ImageMetadata:
+def _describe(text: str, dtype: np.dtype[Any]) -> ImageMetadata:
     """Return what the XML of a file says; whatever makes no sense is left out."""
-    root = _find(tree, "ImageDocument", "Metadata")
-    distances = {str(_find(entry, "@Id")): parse_length(_find(entry, "Value")) for entry in _as_list(_find(root, *_DISTANCES))}
-    channels = _as_list(_find(root, "Information", "Image", "Dimensions", "Channels", "Channel"))
-    shown = {str(_find(entry, "@Id")): entry for entry in _as_list(_find(root, "DisplaySetting", "Channels", "Channel"))}
-    colors = [_parse_color(_find(shown.get(str(_find(channel, "@Id"))), "Color") or _find(channel, "Color")) for channel in channels]
-    bits = _find(root, "Information", "Image", "ComponentBitCount")
+    root = ElementTree.fromstring(text)
+    # in meters
+    steps = {entry.get("Id"): parse_length(entry.findtext("Value")) for entry in root.iterfind("Metadata/Scaling/Items/Distance")}
+    channels = root.findall(f"{_IMAGE}/Dimensions/Channels/Channel")
+    shown = {entry.get("Id"): entry.findtext("Color") for entry in root.iterfind("Metadata/DisplaySetting/Channels/Channel")}
+    n_bits = root.findtext(f"{_IMAGE}/ComponentBitCount", "")
     return describe_channels(
-        # CZI gives meters
-        {axis: meters * 1e6 if (meters := distances.get(axis)) else None for axis in "XYZ"},
-        names=[str(_find(channel, "@Name") or "") for channel in channels],
-        colors=colors,
-        n_bits=int(bits) if isinstance(bits, str) and bits.isdecimal() else 0,
+        {axis: step * 1e6 if (step := steps.get(axis)) else None for axis in "XYZ"},
+        names=[channel.get("Name", "") for channel in channels],
+        colors=[_parse_color(shown.get(channel.get("Id")) or channel.findtext("Color")) for channel in channels],
+        n_bits=int(n_bits) if n_bits.isdecimal() else 0,
         dtype=dtype,
     )
 
 
-def _find(tree: object, *names: str) -> Any:  # noqa: ANN401 - whatever the XML holds there
-    """Return what a tree of tables holds under a row of names, None where one of them is missing."""
-    for name in names:
-        tree = tree.get(name) if isinstance(tree, dict) else None
-    return tree
-
-
-def _as_list(value: object) -> list[Any]:
-    """Return what XML has once or several times as a list."""
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
-
-
-def _parse_color(text: object) -> str:
+def _parse_color(text: str | None) -> str:
     """Return a color as ``#rrggbb`` from a text with or without opacity in front; empty for anything else."""
-    digits = text.removeprefix("#").lower() if isinstance(text, str) else ""
+    digits = (text or "").removeprefix("#").lower()
     is_color = len(digits) in (6, 8) and all(digit in "0123456789abcdef" for digit in digits)
     return f"#{digits[-6:]}" if is_color else ""

@@ -20,11 +20,9 @@ from qmcif_engine.io.metadata.exif import check_profile, collect_exif
 from qmcif_engine.io.metadata.units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
-    complete_emissions,
-    complete_limits,
-    complete_names,
+    ChannelLook,
+    complete_looks,
     parse_length,
-    parse_limits,
     parse_unit,
     to_seconds,
 )
@@ -176,7 +174,17 @@ def _read_imagej(notes: dict[str, Any], densities: Sequence[float | None]) -> Im
     # one where the notes give none, or more than anybody has
     n_channels = claimed if isinstance(claimed, int) and 1 <= claimed < LONGEST_DESCRIPTION else 1
     found = dict(_NOTE.findall(info[:LONGEST_DESCRIPTION])) if isinstance(info, str) else {}
-    emissions = [parse_length(found.get(f"Emission {number}", "").removesuffix(" nm")) for number in range(1, n_channels + 1)]
+    names, colors = _list_names(notes.get("Labels"), n_channels), _list_colors(notes.get("LUTs"), n_channels)
+    limits = notes.get("Ranges")
+    # of a single channel they may stand alone
+    if not isinstance(limits, (tuple, list)) or len(limits) != 2 * n_channels:
+        limits = [notes.get("min"), notes.get("max")] if n_channels == 1 else []
+    looks = [
+        ChannelLook(
+            name, color, limits[2 * place : 2 * place + 2], parse_length(found.get(f"Emission {place + 1}", "").removesuffix(" nm"))
+        )
+        for place, (name, color) in enumerate(zip(names, colors, strict=True))
+    ]
     (across, down), unit = densities, parse_unit(notes.get("unit"))
     return ImageMetadata(
         image_name=found.get("Name", "")[:LONGEST_NAME] or None,
@@ -185,32 +193,22 @@ def _read_imagej(notes: dict[str, Any], densities: Sequence[float | None]) -> Im
         z_step=parse_length(notes.get("spacing")) if unit else None,
         unit=unit,
         time_step=to_seconds(notes.get("finterval"), "s"),
-        channel_names=_list_names(notes.get("Labels"), n_channels),
-        channel_colors=_list_colors(notes.get("LUTs")),
-        channel_limits=_list_limits(notes, n_channels),
-        channel_emissions_nm=complete_emissions(emissions),
+        **complete_looks(looks),
     )
 
 
-def _list_names(labels: object, n_channels: int) -> tuple[str, ...]:
+def _list_names(labels: object, n_channels: int) -> list[str]:
     """Return the labels of the first planes where those of all others repeat them, as names of channels do and names of files do not."""
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        return ()
-    names = labels[:n_channels]
-    is_repeated = labels == names * (len(labels) // n_channels)
-    return complete_names(names) if is_repeated and max(len(labels), n_channels) > 1 else ()
+    if isinstance(labels, list) and all(isinstance(label, str) for label in labels) and max(len(labels), n_channels) > 1:
+        names = labels[:n_channels]
+        if labels and labels == names * (len(labels) // n_channels):
+            return names
+    return [""] * n_channels
 
 
-def _list_limits(notes: dict[str, Any], n_channels: int) -> tuple[tuple[float, float], ...]:
-    """Return the limits of every channel: from the list of them, else those of the only one."""
-    ranges = notes.get("Ranges")
-    if not isinstance(ranges, (tuple, list)) or len(ranges) != 2 * n_channels:
-        ranges = [notes.get("min"), notes.get("max")] if n_channels == 1 else []
-    return complete_limits([parse_limits(ranges[start : start + 2]) for start in range(0, len(ranges), 2)])
-
-
-def _list_colors(tables: object) -> tuple[str, ...]:
+def _list_colors(tables: object, n_channels: int) -> list[str]:
     """Return the color in which ImageJ shows the largest sample of every channel, from the tables it looks colors up in."""
     if not isinstance(tables, list) or not all(isinstance(table, np.ndarray) and table.shape == _IMAGEJ_TABLE_SHAPE for table in tables):
-        return ()
-    return tuple(f"#{bytes(table[:, -1]).hex()}" for table in tables)
+        return [""] * n_channels
+    colors = [f"#{bytes(table[:, -1]).hex()}" for table in tables]
+    return colors if len(colors) == n_channels else [""] * n_channels
