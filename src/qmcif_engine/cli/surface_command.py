@@ -15,7 +15,7 @@ from qmcif_engine.errors import InvalidConfigError, InvalidImageError, OutputErr
 from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
 from qmcif_engine.io.output.windowed_image import ArrayImage, WriteRun, assemble_content, count_blocks
-from qmcif_engine.io.png_jpeg.png import encode_png
+from qmcif_engine.io.pictures import encode_png
 from qmcif_engine.io.surfaces import (
     HeightGrid,
     cut_profile,

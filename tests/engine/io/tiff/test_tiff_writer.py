@@ -9,7 +9,7 @@ import tifffile
 
 from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, halve
-from qmcif_engine.io.tiff.tiled_tiff import LARGEST_CLASSIC_BYTES, needs_bigtiff
+from qmcif_engine.io.tiff.tiff_writer import LARGEST_CLASSIC_BYTES, needs_bigtiff
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 OME = "{http://www.openmicroscopy.org/Schemas/OME/2016-06}"
@@ -127,8 +127,8 @@ def test_bigtiff_is_chosen_where_the_tiles_could_pass_four_gigabytes():
 
 @pytest.mark.parametrize("suffix", [".tif", ".ome.tif"])
 def test_bigtiff_is_written_with_everything_in_it(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_CLASSIC_BYTES", 0)
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_STRIPPED_BYTES", 0)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_writer.LARGEST_CLASSIC_BYTES", 0)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_writer.LARGEST_STRIPPED_BYTES", 0)
     samples = noise((600, 520, 3))
     stream(tmp_path / f"p{suffix}", samples)
     with tifffile.TiffFile(tmp_path / f"p{suffix}") as tiff:

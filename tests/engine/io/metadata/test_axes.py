@@ -4,7 +4,7 @@ import pytest
 
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition
-from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
+from qmcif_engine.io.metadata.axes import name_axes, plan_axes
 
 
 @pytest.mark.parametrize(

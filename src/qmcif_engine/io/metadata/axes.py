@@ -4,7 +4,7 @@ Axes are letters, as OME and tifffile write them: T time, C channel, Z focus, Y,
 other letter is an axis of unstated meaning, such as the pages of a plain TIFF.
 
 The rule: Z is the stack where there are several. Without it, the only axis that is left beside channels and has more than one image,
-whether time or pages of unstated meaning, is the stack. Whatever is ambiguous is refused, and naming the axes settles it.
+whether time or pages of unstated meaning, is the stack. Whatever is ambiguous is refused, until the user names the axes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KNOWN_AXES = "TCZYXS"
 
 @dataclass(frozen=True, slots=True)
 class AxisPlan:
-    """The settled meaning of every axis.
+    """The meaning of every axis.
 
     Attributes
     ----------
@@ -77,17 +77,15 @@ class AxisPlan:
 
     def locate(self, position: FramePosition, channel: int = 0) -> dict[str, int]:
         """Return the index along every axis but Y, X and S of one frame and one place along C."""
-        index = dict.fromkeys(set(self.axes) - set(_PLANE_AXES) - {"S"}, 0)
         known = {self.time_axis: position.time, self.stack_axis: position.number, "C": channel}
-        return {axis: known.get(axis, 0) for axis in index}
+        return {axis: known.get(axis, 0) for axis in self.axes if axis not in _PLANE_AXES + "S"}
 
     def plane_number(self, position: FramePosition, channel: int = 0) -> int:
         """Return which plane (Y, X[, S]) of the acquisition this is, counted in the order the axes are stored."""
-        index, number = self.locate(position, channel), 0
-        for axis, length in zip(self.axes, self.shape, strict=True):
-            if axis in index:
-                # the last axis runs fastest
-                number = number * length + index[axis]
+        number = 0
+        for axis, index in self.locate(position, channel).items():
+            # the last axis runs fastest
+            number = number * self.length(axis) + index
         return number
 
     def planes_at(self, time: int) -> list[int]:
@@ -133,7 +131,7 @@ def name_axes(name: str, *, shape: tuple[int, ...], found: str, wanted: str | No
 
 
 def plan_axes(name: str, axes: str, shape: tuple[int, ...]) -> AxisPlan:
-    """Settle the meaning of every axis, or say why that cannot be done.
+    """Return the meaning of every axis.
 
     Parameters
     ----------
@@ -145,27 +143,20 @@ def plan_axes(name: str, axes: str, shape: tuple[int, ...]) -> AxisPlan:
     """
     if not set(_PLANE_AXES) <= set(axes) or len(set(axes)) != len(axes):
         raise _refuse_axes(name, axes, shape, "images along Y and X, each axis named once, are needed")
-    lengths = dict(zip(axes, shape, strict=True))
     if 0 in shape:
         raise _refuse_axes(name, axes, shape, "at least one sample is needed")
     # axes of length 1 decide nothing
-    others = [axis for axis in axes if axis not in _PLANE_AXES + _CHANNEL_AXES and lengths[axis] > 1]
-    if lengths.get("Z", 1) > 1:
-        rest = [axis for axis in others if axis not in "ZT"]
-        stack_axis, time_axis = "Z", "T" if "T" in lengths else ""
-    else:
-        rest = others[1:]
-        # without Z, time or unnamed pages are what was recorded focus by focus
-        stack_axis, time_axis = (others[0] if others else ""), ""
-    if rest:
+    long = [axis for axis, length in zip(axes, shape, strict=True) if length > 1 and axis not in _PLANE_AXES + _CHANNEL_AXES]
+    stack_axis, time_axis = long[0] if long else "", ""
+    others = long[1:]
+    # without Z, time or unnamed pages are what was recorded focus by focus
+    if "Z" in long:
+        stack_axis, time_axis = "Z", "T" if "T" in axes else ""
+        others = [axis for axis in long if axis not in "ZT"]
+    if others:
         raise _refuse_axes(name, axes, shape, "one axis to fuse along is needed")
     plan = AxisPlan(axes, shape, stack_axis, time_axis)
-    _check_lengths(name, plan)
-    return plan
-
-
-def _check_lengths(name: str, plan: AxisPlan) -> None:
-    """Refuse what would be listed, image by image or pixel by pixel, without end: a few bytes of metadata can claim any length."""
+    # a few bytes of metadata can claim any length, of what would be listed image by image or pixel by pixel
     height, width = plan.length("Y"), plan.length("X")
     for length, largest, things in (
         (plan.n_frames, MAX_FRAMES, "images"),
@@ -177,6 +168,7 @@ def _check_lengths(name: str, plan: AxisPlan) -> None:
         if length > largest:
             msg = f"{name} has the axes {plan}; at most {largest} {things} are needed: export a part of it"
             raise InvalidImageError(msg)
+    return plan
 
 
 def describe_axes(axes: str, shape: tuple[int, ...]) -> str:

@@ -296,13 +296,13 @@ def test_chain_that_leaves_the_file_is_refused(tmp_path):
 
 
 def test_enormous_pages_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_series.MAX_WINDOWED_PIXELS", 100)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_source.MAX_WINDOWED_PIXELS", 100)
     with pytest.raises(ImageFileError, match="24 x 20 pixels according to its header; an image of at most 100 pixels"):
         open_stack(saved(tmp_path, noise("uint8", 3, 20, 24)))
 
 
 def test_pages_that_must_be_decoded_as_a_whole_have_the_limit_of_single_images(tmp_path, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_series.MAX_PIXELS", 100)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_source.MAX_PIXELS", 100)
     open_stack(saved(tmp_path, noise("uint8", 3, 20, 24)))
     with pytest.raises(ImageFileError, match="an image of at most 100 pixels"):
         open_stack(saved(tmp_path, noise("uint8", 3, 20, 24), extratags=[(274, 3, 1, 6, True)]))

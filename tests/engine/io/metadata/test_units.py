@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from qmcif_engine.io.metadata.length_units import convert_length, parse_length, settle_unit
+from qmcif_engine.io.metadata.units import convert_length, parse_length, parse_unit
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from qmcif_engine.io.metadata.length_units import convert_length, parse_length, 
     ],
 )
 def test_units_of_length_are_known_however_they_are_spelled(spelling, name):
-    assert settle_unit(spelling) == name
+    assert parse_unit(spelling) == name
 
 
 def test_lengths_are_converted():

@@ -15,8 +15,8 @@ from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
 from qmcif_engine.io.input.segments import OpenFile, SegmentCache, fill_from_segments
 from qmcif_engine.io.remote import RemoteFile
 from qmcif_engine.io.remote_path import Location
-from qmcif_engine.io.tiff.color_tables import find_palette
-from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment
+from qmcif_engine.io.tiff.tiff_checks import JPEG, check_coded_segment, segment_shape
+from qmcif_engine.io.tiff.tiff_metadata import find_palette
 from qmcif_engine.stack.window import Window
 
 LARGEST_SEGMENT_BYTES = 32 * 2**20
@@ -48,9 +48,7 @@ class TiffPlane:
     offsets, counts : ndarray of int64
         Where each strip or tile begins, and how long it is.
     decode : callable
-        tifffile's decoder for this kind of page.
-    decode_options : dict
-        JPEG tables, where there are any.
+        tifffile's decoder for this kind of page, with its JPEG tables where there are any.
     compression : int
         By which it is known whether each segment is an image with a header of its own, which may lie.
     has_plain_rows : bool
@@ -71,7 +69,6 @@ class TiffPlane:
     offsets: NDArray[np.int64]
     counts: NDArray[np.int64]
     decode: Callable[..., tuple[NDArray[Any] | None, tuple[int, ...], tuple[int, ...]]]
-    decode_options: dict[str, Any]
     compression: int
     has_plain_rows: bool
     white_level: int
@@ -176,7 +173,7 @@ class TiffPlane:
         # before the decoder, which takes memory for what the inner header claims
         check_coded_segment(encoded, self.compression, path=self.path, place=place, largest=(rows, columns))
         try:
-            decoded, _, _ = self.decode(encoded, index, **self.decode_options)
+            decoded, _, _ = self.decode(encoded, index)
         except Exception as error:  # codecs fail on hostile bytes with any class there is
             raise refuse_damaged(self.path, f"{place}: {type(error).__name__}: {error}") from error
         # tifffile may return fewer rows than there should be without an error
@@ -190,7 +187,7 @@ class TiffPlane:
 
 
 def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: tuple[int, int]) -> TiffPlane:
-    """Return where the samples of a page are; the page must have passed the checks of `tiff_checks`.
+    """Return where the samples of a page are; nothing of it may be read before the page has passed the checks.
 
     Parameters
     ----------
@@ -203,9 +200,7 @@ def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: t
     """
     # tifffile's order: separate samples, depth, length, width, contiguous samples
     n_planes, _, height, width, n_beside = page.shaped
-    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
-    n_segments = n_planes * -(-height // rows) * -(-width // columns)
-    dtype = np.dtype(page.dtype)
+    tables = {"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if page.compression == JPEG else {}
     # a predictor stores differences, and the other fill order reversed bits
     is_plain = page.compression == COMPRESSION.NONE and page.predictor == 1 and page.fillorder == 1
     return TiffPlane(
@@ -214,12 +209,11 @@ def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: t
         stamp=stamp,
         number=page.index,
         shape=(n_planes, height, width, n_beside),
-        stored_dtype=dtype.newbyteorder(page.parent.byteorder),
-        segment_shape=(rows, columns),
-        offsets=np.asarray(page.dataoffsets[:n_segments], np.int64),
-        counts=np.asarray(page.databytecounts[:n_segments], np.int64),
-        decode=page.decode,
-        decode_options={"jpegtables": page.jpegtables, "jpegheader": page.jpegheader} if page.compression == JPEG else {},
+        stored_dtype=np.dtype(page.dtype).newbyteorder(page.parent.byteorder),
+        segment_shape=segment_shape(page),
+        offsets=np.asarray(page.dataoffsets, np.int64),
+        counts=np.asarray(page.databytecounts, np.int64),
+        decode=partial(page.decode, **tables),
         compression=page.compression,
         has_plain_rows=is_plain and not page.is_tiled and page.bitspersample in _PLAIN_BITS,
         white_level=2**page.bitspersample - 1 if page.photometric == PHOTOMETRIC.MINISWHITE else 0,

@@ -14,7 +14,7 @@ import tifffile
 from qmcif_engine.errors import ImageFileError, OutputError
 from qmcif_engine.io.input import segments
 from qmcif_engine.io.input.open import open_stack, read_image
-from qmcif_engine.io.tiff import tiff_windows
+from qmcif_engine.io.tiff import tiff_pages
 from qmcif_engine.stack.window import Window
 
 SHAPE = (67, 83)
@@ -140,18 +140,18 @@ def test_twelve_bit_samples_are_unpacked_in_windows(tmp_path):
 def decoded_segments(monkeypatch):
     """The places of all strips and tiles that are decoded from now on."""
     places = []
-    lay_out = tiff_windows.lay_out_page
+    lay_out = tiff_pages.lay_out_page
 
     def counting(page, **options):
         plane = lay_out(page, **options)
 
-        def decode(encoded, index, **tables):
+        def decode(encoded, index):
             places.append((plane.number, index))
-            return plane.decode(encoded, index, **tables)
+            return plane.decode(encoded, index)
 
-        return tiff_windows.replace(plane, decode=decode)
+        return tiff_pages.replace(plane, decode=decode)
 
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_series.lay_out_page", counting)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_source.lay_out_page", counting)
     return places
 
 
@@ -258,7 +258,7 @@ def test_uncompressed_strips_are_read_by_parts_of_rows_unless_these_are_near(tmp
 
 
 def test_a_page_with_a_very_large_compressed_strip_is_decoded_once_into_the_scratch_store(tmp_path, monkeypatch, decoded_segments):
-    monkeypatch.setattr(tiff_windows, "LARGEST_SEGMENT_BYTES", 1000)
+    monkeypatch.setattr(tiff_pages, "LARGEST_SEGMENT_BYTES", 1000)
     stack = noise("uint8", 2, *SHAPE)
     with open_stack(written(tmp_path, stack, compression="zlib", rowsperstrip=67), memory_bytes=0) as opened:
         assert opened.scratch_bytes == stack.nbytes
@@ -368,12 +368,12 @@ def test_row_that_ends_early_is_refused(tmp_path, monkeypatch):
 
 def test_tile_that_decodes_to_nothing_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path, noise("uint8", 2, *SHAPE), compression="zlib")
-    lay_out = tiff_windows.lay_out_page
+    lay_out = tiff_pages.lay_out_page
 
     def without_samples(page, **options):
-        return tiff_windows.replace(lay_out(page, **options), decode=lambda *_args, **_options: (None, (), ()))
+        return tiff_pages.replace(lay_out(page, **options), decode=lambda *_args, **_options: (None, (), ()))
 
-    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_series.lay_out_page", without_samples)
+    monkeypatch.setattr("qmcif_engine.io.tiff.tiff_source.lay_out_page", without_samples)
     with pytest.raises(ImageFileError, match="the strip or tile at row 0, column 0 of image 1 is not complete"):
         open_stack(path).read(0, WINDOWS[1])
 
