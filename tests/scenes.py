@@ -8,7 +8,7 @@ from string import ascii_lowercase
 import numpy as np
 from scipy import ndimage
 
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window

@@ -2,7 +2,7 @@
 
 # isort: off
 from qmcif_engine.compiled import CompilationListener as CompilationListener
-from qmcif_engine.config.fusion_config import PRESETS as PRESETS, FusionConfig as FusionConfig
+from qmcif_engine.config.fusion_config import FusionConfig as FusionConfig, PRESETS as PRESETS
 from qmcif_engine.depth import HeightMap as HeightMap, HeightRequest as HeightRequest, height_map as height_map
 from qmcif_engine.errors import (
     Cancelled as Cancelled,
@@ -11,27 +11,24 @@ from qmcif_engine.errors import (
     QmcifError as QmcifError,
 )
 from qmcif_engine.fusing.batch import BatchRow as BatchRow, Group as Group, find_groups as find_groups, run_batch as run_batch
-from qmcif_engine.fusing.decomposing import decompose as decompose
 from qmcif_engine.fusing.file_run import FileReport as FileReport
-from qmcif_engine.fusing.focus_response import focus_response as focus_response
 from qmcif_engine.fusing.in_memory import FusionResult as FusionResult, fuse as fuse
+from qmcif_engine.fusing.inspection import decompose as decompose, focus_response as focus_response
 from qmcif_engine.fusing.lazy import LazyFusion as LazyFusion, fuse_lazily as fuse_lazily
 from qmcif_engine.fusing.outputs import SlabLayout as SlabLayout
 from qmcif_engine.fusing.to_file import fuse_in_slabs as fuse_in_slabs, fuse_to_file as fuse_to_file
 from qmcif_engine.io.input.file_stack import FileStack as FileStack
 from qmcif_engine.io.input.image_file import ImageFile as ImageFile
-from qmcif_engine.io.input.readers import read_image as read_image
-from qmcif_engine.io.input.stack_input import open_stack as open_stack
+from qmcif_engine.io.input.open import read_image as read_image, open_stack as open_stack
 from qmcif_engine.io.input.written_image import WrittenImage as WrittenImage
+from qmcif_engine.io.output.formats import write_image as write_image
 from qmcif_engine.io.output.stack_output import write_stack as write_stack
 from qmcif_engine.io.output.transform_files import load_transforms as load_transforms, save_transforms as save_transforms
-from qmcif_engine.io.output.writers import write_image as write_image
 from qmcif_engine.method.solver import Decomposition as Decomposition
 from qmcif_engine.metrics import evaluate as evaluate
 from qmcif_engine.metrics.evaluation import Evaluation as Evaluation
 from qmcif_engine.retouching import RetouchedWindow as RetouchedWindow, retouch as retouch
-from qmcif_engine.run.execution import FusionProgress as FusionProgress
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler as connect_to_scheduler
+from qmcif_engine.run.execution import FusionProgress as FusionProgress, connect_to_scheduler as connect_to_scheduler
 from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion as AlignmentSuggestion, suggest_alignment as suggest_alignment
 from qmcif_engine.stack.alignment.transforms import Transforms as Transforms
 from qmcif_engine.stack.exposure import (

@@ -13,7 +13,7 @@ from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import show_bytes
 from qmcif_engine.errors import ExecutionError, ImageFileError
 from qmcif_engine.io.output.leftovers import find_leftovers
-from qmcif_engine.io.output.moves import settle
+from qmcif_engine.io.output.moves import clean_up
 from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder, is_in_use
 
 DEEPEST_FOLDERS = 3
@@ -75,7 +75,7 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
 def _find_in(folder: Path) -> Iterator[Found]:
     for leftover in find_leftovers(folder):
         kind = "scratch" if leftover.kind == "scratch" else "temporary"
-        yield Found(leftover.path, kind, _measure(leftover.path), not leftover.is_abandoned, partial(settle, leftover))
+        yield Found(leftover.path, kind, _measure(leftover.path), not leftover.is_abandoned, partial(clean_up, leftover))
     for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
         if job.is_dir():
             yield Found(job, "unfinished run", _measure(job), is_in_use(job), JobFolder(job).throw_away)

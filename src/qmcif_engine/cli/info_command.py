@@ -12,12 +12,12 @@ from qmcif_engine.cli.stacks import open_inputs
 from qmcif_engine.cli.terminal import one_line
 from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_stack import FileStack
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.run.measurement import measure_range_and_noise
 from qmcif_engine.stack.alignment.suggestion import suggest_alignment
+from qmcif_engine.stack.deciding import EACH
 from qmcif_engine.stack.exposure import suggest_even_exposure
 from qmcif_engine.stack.samples import FocusRange, list_bounds
-from qmcif_engine.stack.separate_channels import EACH
 
 LONGEST_TEXT = 200
 """Characters of a description that the lines of text show."""

@@ -15,20 +15,19 @@ from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError
 from qmcif_engine.fusing.outputs import Outputs, SlabLayout
-from qmcif_engine.io.input.bounded_reading import read_bounded
 from qmcif_engine.io.input.file_order import list_files
 from qmcif_engine.io.input.file_stack import FileStack
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES, read_bounded
 from qmcif_engine.io.output.placement import check_place
 from qmcif_engine.io.output.transform_files import load_transforms_of_times, save_transforms, save_transforms_of_times
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.alignment.transforms import Transforms
+from qmcif_engine.stack.deciding import join_guide
 from qmcif_engine.stack.exposure import previews_for_exposure, suggest_even_exposure
-from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.preparation import prepare_stack
-from qmcif_engine.stack.previews import look_once
+from qmcif_engine.stack.previews import read_previews
 from qmcif_engine.stack.stack import Stack
 
 
@@ -79,7 +78,7 @@ def open_guide(stack: FileStack, options: Request) -> FileStack | None:
             "make the guide from the whole of this stack"
         )
         raise InvalidImageError(msg)
-    settle_guide(guide, stack)
+    join_guide(guide, stack)
     return guide
 
 
@@ -241,12 +240,12 @@ def _give_hints(stack: FileStack, options: Request, *, is_moved: bool) -> Stack:
     previews = [*(previews_for_exposure(stack) if judges_exposure else ()), *(previews_for_alignment(stack) if judges_alignment else ())]
     if not previews:
         return stack
-    looked = look_once(stack, previews)
+    looked = read_previews(stack, previews)
     for suggestion in (suggest_alignment(looked) if judges_alignment else None, suggest_even_exposure(looked) if judges_exposure else None):
         if suggestion is not None:
             notify(suggestion.message)
-    # samples are kept: the choice of range and noise reads the same windows again
-    return looked.without_previews()
+    # samples are kept: range and noise are measured on the same windows again
+    return looked.replaced()
 
 
 def report_decoding(options: Request, *stacks: FileStack) -> None:

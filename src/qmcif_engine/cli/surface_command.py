@@ -14,7 +14,7 @@ from PIL import Image
 from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.io import surfaces
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 

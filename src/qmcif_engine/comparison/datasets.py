@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qmcif_engine.arrays import SampleArray
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.input.file_order import natural_key
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 TRUTH = "truth"

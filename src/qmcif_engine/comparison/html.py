@@ -21,7 +21,7 @@ from qmcif_engine.comparison.datasets import ImageSet, read_eight_bit
 from qmcif_engine.comparison.report import Comparison, describe_comparison, head_inner, list_notes, name_symbol
 from qmcif_engine.comparison.runner import fused_path, index_path
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, build_set_table
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
 
 _Named: TypeAlias = tuple[str, NDArray[np.uint8]]
 

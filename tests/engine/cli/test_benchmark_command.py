@@ -16,8 +16,8 @@ import pytest
 from qmcif_engine.cli import main
 from qmcif_engine.comparison.baselines import fuse_with
 from qmcif_engine.comparison.methods import BASELINES
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
 from tests.scenes import write_set
 

@@ -18,8 +18,8 @@ from PIL import Image
 
 from qmcif_engine.cli import main
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 MAPS = {"source_index.tif", "base_map.tif", "detail_map.tif", "confidence.tif"}

@@ -9,7 +9,7 @@ import pytest
 
 from qmcif_engine.comparison.datasets import find_dataset, read_eight_bit, read_opaque
 from qmcif_engine.errors import ImageFileError, InvalidImageError
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 

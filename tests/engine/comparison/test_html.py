@@ -17,8 +17,8 @@ from qmcif_engine.comparison.html import INDEX_COLORS, Place, begin_axis, draw_b
 from qmcif_engine.comparison.methods import Method
 from qmcif_engine.comparison.tables import PUBLISHED_SETS, Origin, TableRow, mark_table
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 from tests.scenes import write_set
 
 OURS = Method(name="default", settings=FusionConfig())
