@@ -18,6 +18,8 @@ from qmcif_engine.method.fusion import LargestLevel, blend_shares, compose_sampl
 from qmcif_engine.method.patches import LARGEST_DETAIL_PATCH_PX, detail_patch_side, pad_to_grid, spread_patches, sum_patches
 from qmcif_engine.method.refinement import COMPARED_PX, refine, source_weights
 from qmcif_engine.rules import Decision, Rule
+from qmcif_engine.stack.spilling import SpilledArrays
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
-    from qmcif_engine.stack.spilling import SpilledArrays
-from qmcif_engine.stack.window import Window
 
 SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES = 160, 460
 """What a solve holds for each of its pixels, and what the low-rank term adds to that."""

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import zarr
 
+from qmcif_engine.fusing.active_run import grow_smaller_levels
 from qmcif_engine.io.input.stack_input import open_stack
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
 from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.io.zarr import image_store
 from qmcif_engine.io.zarr.image_store import ImageStore
 from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.sinks import grow_smaller_levels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
