@@ -113,7 +113,7 @@ class ActiveRun:
         task = pipeline.measure(focus_range, **asked, client=self._client)
         description = pipeline.describe(task.focus_range)
         # noise too: tiles of another noise level cannot be used
-        noise = [] if task.measured is None else [statistics.noise for statistics in task.measured.statistics]
+        noise = [statistics.noise for statistics in task.measured.statistics]
         job.begin_part(number, [description, noise])
         is_finished = self._finished[number]
         # finished tiles are trusted only if the samples under them are still the same
