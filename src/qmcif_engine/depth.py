@@ -345,7 +345,7 @@ def assemble_heights(
 
 
 def describe_request(request: HeightRequest, metadata: ImageMetadata) -> dict[str, object]:
-    """Return how heights are made, as provenance tells it."""
+    """Return how heights are made, for their provenance."""
     scale = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit)
     return {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}
 

@@ -1,4 +1,4 @@
-"""Lazy fusion: dask arrays whose tiles are computed when, and only if, somebody asks for them."""
+"""Lazy fusion: dask arrays whose tiles are computed when, and only if, they are needed."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ TRIAL_SIDE_PX = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A fusion that is known to be possible, whoever takes its tiles: arrays in memory, dask arrays or files.
+    """A fusion that is known to be possible, for every sink of its tiles: arrays in memory, dask arrays or files.
 
     Attributes
     ----------

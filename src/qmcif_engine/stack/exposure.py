@@ -36,7 +36,7 @@ _UNCHANGED_SHARE = 0.002
 
 _LARGEST_N_IMAGES = 5
 _LARGEST_SIDE_PX = 64
-"""The previews are blurred so far that every few pixels tell as much as all of them."""
+"""The previews are blurred so far that every few pixels hold as much as all of them."""
 
 _SMALLEST_N_PAIRS = 2
 """A difference counts where several pairs of images show it: one pair alone may differ by what defocus spreads over it."""
@@ -120,7 +120,7 @@ def estimate_exposure(
 ) -> ExposureCorrection:
     """Estimate how much brighter or darker each image is than the reference image.
 
-    Neighbors are compared on small previews, blurred so far that focus does not matter, by a regression that lets go of pixels where the
+    Neighbors are compared on small previews, blurred so far that focus does not matter, by a regression that is robust to pixels where the
     scene changed; the results are multiplied up to the reference. Samples near the ends of the range, which may be clipped, are left out.
 
     Parameters
@@ -223,13 +223,13 @@ class _Line(NamedTuple):
 
 
 def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]) -> _Line:
-    """Fit by reweighted least squares that lets go of pixels far from the others (Geman-McClure)."""
+    """Fit by reweighted least squares that is robust to pixels far from the others (Geman-McClure)."""
     weight: FloatArray = np.ones_like(wanted)
     # images that agree exactly would have a deviation of 0, by which distances are divided
     floor = np.finfo(np.float32).eps * float(np.abs(wanted).max()) + np.finfo(np.float64).tiny
     for _ in range(_ITERATIONS):
         gain, offset = solve(wanted, given, weight)
-        if not np.isfinite(gain):  # a plane without contrast, or without light, tells nothing
+        if not np.isfinite(gain):  # a plane without contrast, or without light, has no gain
             return _Line(gain, offset, np.inf)
         distance = np.abs(wanted - gain * given - offset)
         deviation = float(np.median(distance))

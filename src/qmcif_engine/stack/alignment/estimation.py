@@ -65,7 +65,7 @@ def estimate_transforms(
     Each image is linked to the next one, and to the second and the fourth after it. Where the first of these fails, because the two have
     nothing sharp in common, they are looked at again in finer detail, and the image is also linked to the one that looks most like it;
     all links together then give all images, by robust least squares. An image that no link leads to with certainty is only shifted, or
-    left where its neighbor lies, and `Transforms.warnings` says so. So it does where windows are too few or too badly spread for a
+    left where its neighbor lies, and `Transforms.warnings` has an entry, as it has where windows are too few or too badly spread for a
     homography and a similarity was taken, and where links contradict each other.
 
     Parameters
