@@ -15,7 +15,7 @@ from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, read_preview
 from qmcif_engine.stack.samples import to_samples
-from qmcif_engine.stack.stack import ReadWindow, Stack
+from qmcif_engine.stack.stack import ReadWindow, Stack, choose_reference
 from qmcif_engine.stack.window import Window
 
 _PREVIEW_PX = 2**16
@@ -115,9 +115,7 @@ class ExposureCorrection:
         return set(self.gains[number]) == {1.0} and set(self.offsets[number]) == {0.0}
 
 
-def estimate_exposure(
-    stack: Stack, *, reference: int | None = None, on_progress: Callable[[int, int], None] | None = None
-) -> ExposureCorrection:
+def estimate_exposure(stack: Stack, *, reference: int | None = None) -> ExposureCorrection:
     """Estimate how much brighter or darker each image is than the reference image.
 
     Neighbors are compared on small previews, blurred so far that focus does not matter, by a regression that is robust to pixels where the
@@ -129,23 +127,14 @@ def estimate_exposure(
         Aligned or not; read in bands.
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
-    on_progress : callable, optional
-        Receives, after each image, how many are done and how many there are.
 
     Raises
     ------
     InvalidConfigError
         If the reference is none of the images.
     """
-    center = stack.n_images // 2 if reference is None else reference
-    if not 0 <= center < stack.n_images:
-        msg = f"image {center} was given as the reference, counted from 0; the stack has {stack.n_images}: choose one of them"
-        raise InvalidConfigError(msg)
-    previews = []
-    for number in range(stack.n_images):
-        previews.append(read_blurred(stack, number))
-        if on_progress is not None:
-            on_progress(number + 1, stack.n_images)
+    center = choose_reference(stack, reference)
+    previews = [read_blurred(stack, number) for number in range(stack.n_images)]
     # by channel and image
     channels = [_relate(list(planes), reference=center) for planes in zip(*previews, strict=True)]
     gaps = sorted({number for channel in channels for number in channel.gaps})
