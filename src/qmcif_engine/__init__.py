@@ -28,12 +28,12 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.fusing.to_file import fuse_in_slabs, fuse_to_file
     from qmcif_engine.io.input.file_stack import FileStack as FileStack
     from qmcif_engine.io.input.image_file import ImageFile as ImageFile
-    from qmcif_engine.io.input.readers import read_image
-    from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.input.open import read_image
+    from qmcif_engine.io.input.open import open_stack
     from qmcif_engine.io.input.written_image import WrittenImage as WrittenImage
     from qmcif_engine.io.output.stack_output import write_stack
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
-    from qmcif_engine.io.output.writers import write_image
+    from qmcif_engine.io.output.formats import write_image
     from qmcif_engine.method.solver import Decomposition as Decomposition
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.metrics.evaluation import Evaluation as Evaluation

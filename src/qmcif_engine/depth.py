@@ -14,8 +14,8 @@ from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.compiled import compiled
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
-from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
-from qmcif_engine.io.output.output_formats import name_beside
+from qmcif_engine.io.metadata.units import convert_length, parse_unit
+from qmcif_engine.io.output.formats import name_beside
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, JoinedImage, WindowedImage, assemble_content
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRange, FocusRanges
@@ -110,7 +110,7 @@ def choose_height_scale(metadata: ImageMetadata, *, z_step: float | None = None,
     InvalidConfigError
         When there is no usable z step or unit.
     """
-    name = settle_unit(unit)
+    name = parse_unit(unit)
     if unit is not None and name is None:
         msg = f"the unit of heights is {unit!r}; a unit of length is needed: give for example micrometer, mm or nm"
         raise InvalidConfigError(msg)

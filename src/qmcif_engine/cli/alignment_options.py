@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from qmcif_engine.io.input.file_stack import FileStack
-    from qmcif_engine.io.remote.remote_path import Location
+    from qmcif_engine.io.remote_path import Location
     from qmcif_engine.stack.alignment.transforms import Transforms
     from qmcif_engine.stack.stack import Stack
 

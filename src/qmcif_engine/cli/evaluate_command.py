@@ -13,7 +13,7 @@ from qmcif_engine.comparison.images import opaque_sample, read_opaque, refuse_tr
 from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_order import is_zarr_folder
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.blocks import LARGEST_WHOLE_PX
 from qmcif_engine.stack.samples import check_images

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack

@@ -172,7 +172,7 @@ def _pass_messages(
     h, w, count = cost.shape
     t = cost.dtype.type
     half = border / t(2)
-    value = np.empty(count, cost.dtype)
+    total, value = np.empty(count, cost.dtype), np.empty(count, cost.dtype)
     same = np.arange(count).astype(np.int8)
     counts = (label >= 0).sum(axis=2)
     for turn in range(rounds):
@@ -180,6 +180,8 @@ def _pass_messages(
             for x in range((y + turn) % 2, w, 2):
                 by, bx, py, px = y // cells, x // cells, y // price_cells, x // price_cells
                 n_own = counts[by, bx]
+                for i in range(n_own):
+                    total[i] = cost[y, x, i] + messages[y, x, 0, i] + messages[y, x, 1, i] + messages[y, x, 2, i] + messages[y, x, 3, i]
                 for d in range(4):  # to the right, left, below, above
                     v, u = y + (d == 2) - (d == 3), x + (d == 0) - (d == 1)
                     if not (0 <= v < h and 0 <= u < w):
@@ -187,9 +189,7 @@ def _pass_messages(
                     bv, bu, pv, pu = v // cells, u // cells, v // price_cells, u // price_cells
                     n_other = counts[bv, bu]
                     for i in range(n_own):
-                        value[i] = cost[y, x, i] - messages[y, x, d ^ 1, i]
-                        for k in range(4):
-                            value[i] += messages[y, x, k, i]
+                        value[i] = total[i] - messages[y, x, d ^ 1, i]
                     # where the labels of the other block are in this one, and those of this one in the other
                     here = there = same
                     if bv != by or bu != bx:

@@ -16,11 +16,10 @@ from qmcif_engine.errors import Cancelled
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stack_slabs
+from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ImageContent
-from qmcif_engine.io.output.writers import place_contents
-from qmcif_engine.io.remote.remote_path import RemotePath
-from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore, halve_window
-from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.io.remote_path import RemotePath
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, halve_window
 from qmcif_engine.run.execution import FusionProgress, Steps, run_tiles
 from qmcif_engine.run.job import EncodedTile, Job
 from qmcif_engine.run.job_folder import digest

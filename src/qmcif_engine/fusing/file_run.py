@@ -30,12 +30,12 @@ from qmcif_engine.fusing.outputs import (
 )
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.results import stack_slabs
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.output.output_formats import choose_format
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.output.formats import choose_format
 from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.windowed_image import StackImage
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
-from qmcif_engine.io.zarr.image_store import ImageStore
+from qmcif_engine.io.remote_path import Location, RemotePath
+from qmcif_engine.io.zarr.zarr_writer import ImageStore
 from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder

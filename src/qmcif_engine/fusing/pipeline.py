@@ -23,9 +23,9 @@ from qmcif_engine.run.measurement import measure_run
 from qmcif_engine.stack.deciding import EACH, choose_deciding_channels, join_guide
 from qmcif_engine.stack.samples import FULL_SCALE, FocusRanges, GivenRanges, check_number, list_bounds
 from qmcif_engine.stack.stack import Stack, stack_arrays
-from qmcif_engine.tiles.plan import Tile, TilePlan, plan_tiles
+from qmcif_engine.tiles.plan import Tile, TilePlan, find_rule, plan_tiles
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
-from qmcif_engine.tiles.task import RULES, TileTask
+from qmcif_engine.tiles.task import TileTask
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -211,7 +211,7 @@ def plan_memory(plan: TilePlan, config: FusionConfig, stacks: Sequence[Stack], *
         return sum(min(n_images * window_bytes, held_bytes) + 2 * window_bytes for n_images, window_bytes in windows)
 
     results = RESULT_PIXEL_BYTES * stack.n_decisions * n_px if stack.decides_each else 0
-    working_bytes = results + RULES[config.decision.rule].working_bytes(config, n_px, stack.n_images)
+    working_bytes = results + find_rule(config).working_bytes(config, n_px, stack.n_images)
     least_bytes = working_bytes + samples_bytes(SAMPLES_IN_MEMORY_BYTES)
     whole_bytes = max(given.whole_bytes for given in stacks)
     if budget_bytes is not None:

@@ -24,10 +24,9 @@ from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.io.output.moves import write_durably
 from qmcif_engine.io.output.placement import refusing
 from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, ImageContent, JoinedImage, WindowedImage
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
-from qmcif_engine.io.remote.remote_store import RemoteStore
-from qmcif_engine.io.zarr.image_store import ImageArray, ImageStore
-from qmcif_engine.io.zarr.ome_attributes import Extremes
+from qmcif_engine.io.remote import RemoteStore
+from qmcif_engine.io.remote_path import Location, RemotePath
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, measure_extremes
 from qmcif_engine.run.job_folder import JobFolder, digest
 from qmcif_engine.stack.window import Window, multiple_above
 from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan
@@ -211,7 +210,7 @@ class Job(JobFolder):
             content = json.dumps(known["tile"])
             is_intact = known["checksum"] == self._checksum(part, tile, self._list_contents(part, tile), content)
             # a bucket checks what it keeps, and is asked only whether it has it
-            return is_intact and (self.store is None or self._bucket is None or self.store.full_level.is_stored(tile.core))
+            return is_intact and (self.store is None or self._bucket is None or self.store.levels[0].is_stored(tile.core))
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -243,8 +242,8 @@ class Job(JobFolder):
         if self.store is not None and number is not None:
             shown = [getattr(result, name) for name in self._stored_planes]
             block = shown[0] if len(shown) == 1 else np.dstack(shown)
-            extremes = self.store.measure(block).bounds.tolist()
-            files |= self.store.full_level.encode(tile.core, block, number)
+            extremes = measure_extremes(block, self.store.n_colors).tolist()
+            files |= self.store.levels[0].encode(tile.core, block, number)
         for name in self._kept[part]:
             files |= self._arrays[name].encode(tile.core, getattr(result, name), part)
         remote: dict[Location, bytes] = {path: content for path, content in files.items() if isinstance(path, RemotePath)}
@@ -270,7 +269,7 @@ class Job(JobFolder):
             return ArrayImage(getattr(self._held, name))
         if self.store is None or name in self._kept[part]:
             return StoredPlane(self._arrays[name], part)
-        stored: WindowedImage = StoredPlane(self.store.full_level, self.parts[part].stored_as or 0)
+        stored: WindowedImage = StoredPlane(self.store.levels[0], self.parts[part].stored_as or 0)
         if len(self.store.shape) < 3 or self.store.shape[2] == self.store.n_colors:
             return stored
         # colors first, alpha last
@@ -306,7 +305,7 @@ class Job(JobFolder):
         """Yield what the files of a tile hold, in the order in which they are encoded."""
         number = self.parts[part].stored_as
         if self.store is not None and number is not None:
-            yield from self.store.full_level.contents(tile.core, number)
+            yield from self.store.levels[0].contents(tile.core, number)
         for name in self._kept[part]:
             yield from self._arrays[name].contents(tile.core, part)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from qmcif_engine.errors import ExecutionError, OutputError
 from qmcif_engine.io.output.leftovers import Kind, Leftover, name_temporary, temporary_in
-from qmcif_engine.io.output.moves import JOURNAL_NAME, Journal, roll_back, settle, sync_folder, write_durably
+from qmcif_engine.io.output.moves import JOURNAL_NAME, Journal, clean_up, roll_back, sync_folder, write_durably
 from qmcif_engine.io.output.placement import refusing
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.run.lock import RunLock, check_ended, read_holder
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS
 
@@ -185,7 +185,7 @@ class JobFolder:
             self._end()
         if self._ended is not None:
             with suppress(OSError):  # the next run will remove the rest
-                settle(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))
+                clean_up(Leftover(self._ended, Kind.UNFINISHED, is_abandoned=True))
             self._ended = None
 
     def throw_away(self) -> None:

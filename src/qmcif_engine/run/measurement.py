@@ -16,7 +16,8 @@ from qmcif_engine.stack.deciding import choose_focus_range
 from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
 from qmcif_engine.stack.stack import Stack, place_samples, sample_stack
 from qmcif_engine.tiles.companions import measure_companion_noise, measure_sample_noise, shown_channels
-from qmcif_engine.tiles.task import RULES, Measured
+from qmcif_engine.tiles.plan import find_rule
+from qmcif_engine.tiles.task import Measured
 
 
 def measure_run(
@@ -47,7 +48,7 @@ def measure_run(
     focus_range = choose_focus_range(deciding, given, samples=samples)
     is_ordered = stack.n_images > 2 and config.decision.order is StackOrder.ORDERED
     n_decisions = stack.n_decisions
-    if not RULES[config.decision.rule].has_statistics:
+    if not find_rule(config).has_statistics:
         plain = StackStatistics(n_images=stack.n_images, is_ordered=is_ordered)
         return focus_range, Measured(
             statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions, companion_noise=_no_noise(stack, companions)

@@ -12,14 +12,25 @@ from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 from qmcif_engine.config.fusion_config import FusionConfig, RuleName
+from qmcif_engine.rules import Rule
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
-from qmcif_engine.tiles.task import RULES
 
 GRID_PX = 16
 """Side of the largest cells that decisions are made on."""
 
 FEWEST_LARGE_TILES = 4
 """An image that would have fewer tiles than this is cut into smaller ones."""
+
+
+def find_rule(config: FusionConfig) -> Rule:
+    """Return the rule that the settings name; the other one is not loaded."""
+    if config.decision.rule is RuleName.PAPER:
+        from qmcif_engine.method.paper import RULE
+
+        return RULE
+    from qmcif_engine.decision import energy
+
+    return energy.RULE
 
 
 class Tile(NamedTuple):
@@ -95,7 +106,7 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     pixels than a quarter of the square of `tile_px` is one tile.
     """
     chunk, tile_px = chunk_side(config), tile_side(shape, config)
-    overlap = multiple_above(RULES[config.decision.rule].reach_px(config, shape), grid_side(config))
+    overlap = multiple_above(find_rule(config).reach_px(config, shape), grid_side(config))
     # an image of one tile need not be a multiple of the chunk; all others are cut along the grid of chunks
     longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
     rows, columns = (tuple(cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk)) for side in shape)

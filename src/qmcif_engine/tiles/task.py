@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
 from qmcif_engine.compiled import single_thread
-from qmcif_engine.config.fusion_config import FusionConfig, RuleName
-from qmcif_engine.decision import energy
-from qmcif_engine.method import paper
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.rules import Decision, Rule, StackStatistics, TileSteps
 from qmcif_engine.stack.samples import FocusRange, FocusRanges
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, shown_channels
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
+from qmcif_engine.tiles.plan import Tile, find_rule
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES, WindowPlanes, hold_window
-
-if TYPE_CHECKING:
-    from qmcif_engine.tiles.plan import Tile  # the plan imports the table below
-
-RULES: Mapping[RuleName, Rule] = MappingProxyType({RuleName.ENERGY: energy.RULE, RuleName.PAPER: paper.RULE})
-"""The rules by the name that the settings have for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +99,7 @@ class TileTask:
     @property
     def rule(self) -> Rule:
         """The rule that decides and composes."""
-        return RULES[self.config.decision.rule]
+        return find_rule(self.config)
 
     @property
     def wanted_maps(self) -> tuple[str, ...]:

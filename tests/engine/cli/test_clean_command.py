@@ -106,7 +106,7 @@ place_files({}, stores={Path(sys.argv[1]) / "o.zarr": fill}, overwrite=True)
     (tmp_path / "o.zarr" / "zarr.json").write_text('{"zarr_format": 3, "old": 1}')
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -9
     assert not (tmp_path / "o.zarr").exists()
-    assert any(path.name.endswith(Kind.REPLACED) for path in tmp_path.iterdir())
+    assert any(path.name.endswith(Kind.BACKUP) for path in tmp_path.iterdir())
 
     assert main(["clean", str(tmp_path), "--scratch", str(tmp_path)]) == 0
     assert names(tmp_path) == ["o.zarr", "zarr.json"]

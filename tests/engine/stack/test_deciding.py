@@ -11,7 +11,7 @@ from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.results import describe_fused
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.retouching import retouch
 from qmcif_engine.stack.deciding import choose_deciding_channels
 from qmcif_engine.stack.stack import stack_arrays

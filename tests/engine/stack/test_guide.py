@@ -14,7 +14,7 @@ from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.deciding import join_guide
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

@@ -7,8 +7,7 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.stack.window import Window, cut_side
-from qmcif_engine.tiles.plan import GRID_PX, chunk_side, plan_tiles
-from qmcif_engine.tiles.task import RULES
+from qmcif_engine.tiles.plan import GRID_PX, chunk_side, find_rule, plan_tiles
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
 PAPER = PRESETS["paper"]
@@ -56,7 +55,7 @@ def test_overlaps_reach_as_far_as_derived_and_end_at_the_image_border():
 
     for tile in plan:
         assert tile.padded == tile.core.grown(plan.overlap_px, plan.shape)
-    assert 0 <= plan.overlap_px - RULES["energy"].reach_px(FusionConfig(), plan.shape) < GRID_PX
+    assert 0 <= plan.overlap_px - find_rule(FusionConfig()).reach_px(FusionConfig(), plan.shape) < GRID_PX
     assert plan.largest_padded_px == max(np.prod(tile.padded.shape) for tile in plan)
 
 
