@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pint
-from magicgui.widgets import CheckBox, ComboBox, Container, FloatSpinBox, PushButton, SpinBox
+from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, PushButton, SpinBox
 from napari.layers import Layer
+from napari.types import LayerDataTuple
 from napari.viewer import Viewer
-from numpy.typing import NDArray
 
 from napari_qmcif import layers_out as out
-from napari_qmcif.aligning import align_images
+from napari_qmcif.aligning import align_images, drop_opacity
 from napari_qmcif.form_parts import LayerBox
-from napari_qmcif.layers_in import ChosenStack, Placement, drop_opacity, finest_level
-from napari_qmcif.work_row import WorkRow
+from napari_qmcif.layers_in import ChosenStack, Placement, finest_level
+from napari_qmcif.work_row import Page, WorkRow
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import InvalidImageError, QmcifError, fuse, height_map
 
@@ -143,19 +144,19 @@ def show_flat(viewer: Viewer) -> None:
 class HeightWork(NamedTuple):
     """What heights are made of: the layers of a result by part, the distance of its images, and a stack to look between them.
 
-    Of a result with several images, such as one per time point, `place` is the one that is meant.
+    Of a result with several images, such as one per time point, `place` is the one that is meant. `look` is that of the layer to be made.
     """
 
     parts: dict[str, Layer]
     place: out.Place
     stack: ChosenStack | None
     z_step: float
-    unit: str
     smoothing_px: int
+    look: dict[str, Any]
 
 
-def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
-    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image."""
+def map_heights(work: HeightWork, *, job: EngineWorker) -> list[LayerDataTuple]:
+    """Return a layer of heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image."""
     images = {
         part: finest_level(layer)[work.place] for part, layer in work.parts.items() if part in ("source_index", "confidence", "fused")
     }
@@ -164,42 +165,26 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
     known: Any = np.asarray(images.get("confidence", np.ones(index.shape)), np.float32)
     if work.stack is not None:
         job.note("looking between the images")
-        prepared = out.prepare_alike(work.stack, work.parts["fused"])
         config, focus_range = out.read_settings(work.parts["fused"])
-        opened = align_images(prepared.cut_images(), prepared, job=job)
-        again: Any = fuse(
-            opened, config, focus_range=focus_range, with_position=True, on_progress=job.report, is_cancelled=job.is_cancelled
-        )
+        opened = align_images(work.stack.cut_images(), work.stack, job=job)
+        options: dict[str, Any] = {"focus_range": focus_range, "on_progress": job.report, "is_cancelled": job.is_cancelled}
+        again: Any = fuse(opened, config, with_position=True, **options)
         # where a person has retouched the source map, that is the position
         position, known = np.where(again.source_index == index, again.position, index.astype(np.float32)), again.confidence
     guide = np.asarray(drop_opacity(images["fused"])) if "fused" in images else None
     # smoothing takes a while and cannot be cancelled
     job.check_cancelled()
     heights = height_map(position, z_step=work.z_step, confidence=known, guide=guide, smoothing_px=work.smoothing_px).height
-    return np.asarray(heights, np.float32)
+    colors = out.choose_colors("height", (float(heights.min()), float(heights.max())))
+    return [LayerDataTuple((np.asarray(heights, np.float32), {**work.look, **colors}, "image"))]
 
 
-def describe_height_layer(work: HeightWork, heights: NDArray[np.float32]) -> dict[str, Any]:
-    """Return the arguments of the layer with the heights, whose name and record name their unit."""
-    index = work.parts["source_index"]
-    scale = {"z_step": work.z_step, "unit": work.unit, "smoothing_px": work.smoothing_px}
-    return {
-        "name": f"{_title(index)}{out.name_place(index, work.place)}: height in {work.unit}",
-        "rgb": False,
-        **out.choose_colors("height", (float(heights.min()), float(heights.max()))),
-        "metadata": {out.METADATA_KEY: {**out.read_record(index), "part": "height", "height": scale}},
-        **Placement.of_layer(index).as_layer_arguments(),
-    }
-
-
-class DepthView(Container[Any]):
+class DepthView(Page):
     """Surface and height map of one result, with the scale that it records."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        self._viewer = napari_viewer
-        self.depth_map = LayerBox(
-            napari_viewer, is_depth_map, label="Depth map", tooltip="Which image each pixel was taken from, or heights"
-        )
+        tip = "Which image each pixel was taken from, or heights"
+        self.depth_map = LayerBox(napari_viewer, is_depth_map, label="Depth map", tooltip=tip)
         tip = "What the surface is painted with; its depth where left out"
         self.painted = LayerBox(napari_viewer, out.is_fused_or_flat, label="Paint with", nullable=True, tooltip=tip)
         tip = "Distance between neighboring images; negative where the first image is the nearest"
@@ -213,11 +198,9 @@ class DepthView(Container[Any]):
         self.smoothing = SpinBox(label="Smoothing", value=4, max=32, tooltip=tip)
         tip = "Find the focus between neighboring images, too: the stack is fused once more for that"
         self.between_images = CheckBox(text="Between images", tooltip=tip)
-        self.row = WorkRow(self._make_heights, text="Make height map")
-        scale = [self.depth_map, self.painted, self.z_step, self.unit, self.exaggerate, self.hide_others]
-        form: Container[Any] = Container(widgets=[*scale, self.show_button, self.flat_button, self.smoothing, self.between_images])
-        form.margins = (0, 0, 0, 0)
-        super().__init__(widgets=[form, self.row], labels=False)
+        choices: list[Any] = [self.depth_map, self.painted, self.z_step, self.unit, self.exaggerate, self.hide_others]
+        choices += [self.show_button, self.flat_button, self.smoothing, self.between_images]
+        super().__init__(napari_viewer, choices, WorkRow(self._make_heights, text="Make height map"))
         self.z_step.native.setStepType(self.z_step.native.StepType.AdaptiveDecimalStepType)
         self.depth_map.changed.connect(self.find_scale)
         self.painted.changed.connect(self.check)
@@ -262,11 +245,7 @@ class DepthView(Container[Any]):
         try:
             show_depth(self._viewer, self.depth_map.value, self.painted.value, **scale, hide_others=self.hide_others.value)
         except QmcifError as error:
-            self.row.message.complain(error)
-
-    def shut_down(self) -> None:
-        """Stop what runs."""
-        self.row.cancel()
+            self.row.message.show_error(error)
 
     def _make_heights(self) -> EngineWorker:
         """Make heights in a unit of length from a result, and add them as a layer."""
@@ -277,11 +256,16 @@ class DepthView(Container[Any]):
         if self.between_images.value and stack is None:
             msg = f"the images behind {index.name!r} are not there; they are needed to look between them: open them, or leave that out"
             raise InvalidImageError(msg)
-        work = HeightWork(parts, place, stack, self.z_step.value, self.unit.value, self.smoothing.value)
-        worker = EngineWorker(map_heights, work)
-        worker.returned.connect(lambda heights: self._viewer.add_image(heights, **describe_height_layer(work, heights)))
-        worker.start()
-        return worker
+        stack = None if stack is None else out.prepare_alike(stack, fused)
+        scale = {"z_step": self.z_step.value, "unit": self.unit.value, "smoothing_px": self.smoothing.value}
+        look = {
+            "name": f"{_title(index)}{out.name_place(index, place)}: height in {self.unit.value}",
+            "rgb": False,
+            "metadata": {out.METADATA_KEY: {**out.read_record(index), "part": "height", "height": scale}},
+            **Placement.of_layer(index).as_layer_arguments(),
+        }
+        work = HeightWork(parts, place, stack, self.z_step.value, self.smoothing.value, look)
+        return EngineWorker(map_heights, work, on_return=partial(out.add_layers, self._viewer))
 
     def _list_units(self, wanted: str) -> None:
         """Offer units of length for a map that has one, else its own unit only."""

@@ -31,9 +31,6 @@ SAMPLED_SIDE_PX = 1024
 LARGEST_LOADED_SAMPLES = 3 * 2**24
 """Results up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
 
-_TIME = re.compile(r"_t\d{3,}(?=\.)")
-"""How the names of images end that are time points of one layer."""
-
 Reader = Callable[[str], "list[LayerDataTuple]"]
 
 
@@ -178,33 +175,15 @@ def list_own_images(path: Path) -> list[Path]:
 
 def read_own_images(paths: Sequence[Path]) -> list[Any]:
     """Return one layer per image; maps are named after the folder of the result, and hidden unless there is nothing else."""
-    series: dict[tuple[Path, str], list[Path]] = {}
-    for path in paths:
-        # files that differ in their time point only are one layer
-        series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
-    layers = [_join_files([_read_own_image(path) for path in times]) for times in series.values()]
+    layers = [_read_own_image(path) for path in paths]
     if all(attributes.get("visible") is False for _, attributes, _ in layers):
         # a folder of maps alone would leave the canvas empty
         layers[-1][1]["visible"] = True
     return layers
 
 
-def _join_files(layers: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
-    """Return images of one name at several time points as one layer, time first."""
-    _, attributes, kind = layers[0]
-    if len(layers) == 1:
-        return layers[0]
-    # time points are joined at full size: levels of several files need not fit
-    finest = [samples[0] if described["multiscale"] else samples for samples, described, _ in layers]
-    time = {"axis_labels": "t", "scale": 1.0, "units": "pixel"}
-    joined = {**attributes, "multiscale": False, **{name: (time[name], *attributes[name]) for name in time if name in attributes}}
-    if "channel_axis" in joined:
-        joined["channel_axis"] += 1
-    return (np.stack(finest) if isinstance(finest[0], np.ndarray) else da.stack(finest), joined, kind)
-
-
 def _read_own_image(path: Path) -> tuple[Any, dict[str, Any], str]:
-    stem = _TIME.sub("", path.name).split(".")[0]
+    stem = path.name.split(".")[0]
     part, image = re.sub(r"_\d+$", "", stem), WrittenImage.open(path)
     is_map = part in (*MAP_NAMES, "height")
     name = f"{path.parent.name}: {PART_NAMES.get(stem, stem.replace('_', ' '))}" if is_map else stem

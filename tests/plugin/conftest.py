@@ -128,6 +128,33 @@ def viewer(window, qtbot):
 
 
 @pytest.fixture
+def open_page(viewer, qtbot):
+    """Returns what puts a page of the dock beside the viewer; at the end its work is waited for, and it lets go of the viewer."""
+    opened = []
+
+    def open_one(page):
+        opened.append(page(viewer))
+        viewer.window.add_dock_widget(opened[-1])
+        return opened[-1]
+
+    yield open_one
+    for page in opened:
+        page.shut_down()
+    for page in opened:
+        wait_for(page, qtbot)
+
+
+@pytest.fixture
+def wait(qtbot):
+    """Returns what waits until nothing runs on a page."""
+    return partial(wait_for, qtbot=qtbot)
+
+
+def wait_for(page, qtbot):
+    qtbot.waitUntil(lambda: not (page.session is not None and page.session.is_running if hasattr(page, "session") else page.row.is_running))
+
+
+@pytest.fixture
 def answer(monkeypatch):
     """Answer the dialogs as a person would."""
 
@@ -139,12 +166,41 @@ def answer(monkeypatch):
 
 
 @pytest.fixture
+def run():
+    """Returns what fuses layers as Run does, adds the result with all maps, and returns its layers by part."""
+    from napari_qmcif.fusing import FusionRequest, choose_images, run_fusion
+    from napari_qmcif.layers_out import add_layers, part_of
+    from napari_qmcif.preferences import RunOptions
+    from qmcif_engine import FusionConfig
+
+    def fuse(viewer, *layers, **options):
+        wanted = RunOptions(**{"confidence": True, "scale_maps": True, **options})
+        request = FusionRequest(series=choose_images(layers, wanted), config=FusionConfig(), options=wanted)
+        return {part_of(layer): layer for layer in add_layers(viewer, run_fusion(request, 1, job=QuietJob()))}
+
+    return fuse
+
+
+@pytest.fixture
+def time_series():
+    """A gray layer of two time points, 4 micrometers between the planes, named leaf."""
+    import numpy as np
+    from napari.layers import Image
+
+    from qmcif_engine import make_focus_stack
+
+    images = [make_focus_stack(n_images=3, shape=(48, 64), seed=seed, is_color=False).images for seed in (0, 1)]
+    space = {"axis_labels": ("t", "z", "y", "x"), "scale": (1, 4, 0.5, 0.5), "units": ("pixel", "um", "um", "um")}
+    return Image(np.stack(images), rgb=False, name="leaf", contrast_limits=(0, 255), **space)
+
+
+@pytest.fixture
 def add_result():
     """Return what adds a stack and its result as a run would: the truth stands for the fused image."""
     import numpy as np
 
+    from napari_qmcif.layers_in import choose_series
     from napari_qmcif.layers_out import add_layers, describe_channel, record_provenance
-    from napari_qmcif.stack_series import choose_series
     from qmcif_engine import FusionConfig
 
     def add(viewer, scene, *, name="leaf", record=(), **look):
@@ -160,8 +216,8 @@ def add_result():
 @pytest.fixture
 def add_time_series():
     """Return what adds a gray stack of two time points and its result: both scenes, whose truth stands for the fused images."""
+    from napari_qmcif.layers_in import choose_series
     from napari_qmcif.layers_out import describe_channel, record_provenance
-    from napari_qmcif.stack_series import choose_series
     from qmcif_engine import FusionConfig, make_focus_stack
 
     def add(viewer):

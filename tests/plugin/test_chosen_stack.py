@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from napari.layers import Image, Labels
 
-from napari_qmcif.layers_in import WORKED_WITH, choose_layers, choose_planes, guess_focus_axis, name_axis
+from napari_qmcif.layers_in import WORKED_WITH, choose_layers, choose_planes, guess_focus_axis
 from qmcif_engine import InvalidImageError, fuse
 
 ORIGIN = (0.0,) * 5
@@ -180,11 +180,6 @@ def test_an_axis_of_length_one_is_refused():
 def test_a_labels_layer_is_refused_as_a_stack():
     with pytest.raises(InvalidImageError, match="is a labels layer"):
         choose_planes(Labels(np.zeros((3, 6, 8), int)), 0, point=ORIGIN)
-
-
-def test_axes_are_called_by_their_label_or_their_number():
-    assert name_axis(gray((3, 6, 8)), 0) == "axis 0"
-    assert name_axis(Image(np.zeros((3, 6, 8)), axis_labels=("focus", "y", "x")), 0) == "axis focus"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from napari_qmcif.compare import CompareWidget
-from napari_qmcif.layers_in import choose_planes
+from napari_qmcif.layers_in import StackSeries, choose_planes
 from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, record_provenance
-from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, focus_response, fuse, make_focus_stack
 
 pytestmark = pytest.mark.viewer
@@ -172,9 +171,8 @@ def test_a_result_with_time_points_is_wiped_and_its_focus_measured_at_the_time_t
     np.testing.assert_allclose(viewer.layers["wipe"].translate, fused.translate)
 
     viewer.dims.set_point(0, 1)
-    worker = widget.measure_at(20, 30)
-    with qtbot.waitSignal(worker.finished):
-        pass
+    widget.row.attempt(lambda: widget.measure_at(20, 30))
+    wait_for(widget, qtbot)
 
     taken = int(scenes[1].depth_index[20, 30])
     assert widget.title.text() == f"focus at row 20, column 30; taken from image {taken + 1}, z {taken + 1}"

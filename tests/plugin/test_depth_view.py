@@ -6,10 +6,9 @@ from napari.layers import Image
 
 from napari_qmcif import depth_view
 from napari_qmcif.depth_view import DepthView, color_surface, make_surface, show_depth
-from napari_qmcif.layers_in import choose_planes
+from napari_qmcif.layers_in import StackSeries, choose_planes
 from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, record_provenance
 from napari_qmcif.reader import open_files
-from napari_qmcif.stack_series import StackSeries
 from qmcif_engine import FusionConfig, InvalidImageError, fuse, height_map, make_focus_stack
 
 pytestmark = pytest.mark.viewer

@@ -23,11 +23,9 @@ from napari_qmcif.fusing import (
     fuse_area,
     fuse_series,
 )
-from napari_qmcif.layers_in import choose_layers, choose_planes
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes, choose_series
 from napari_qmcif.layers_out import ALIGNMENTS, MAP_NAMES
-from napari_qmcif.preferences import Preferences
-from napari_qmcif.run_options import RunOptions
-from napari_qmcif.stack_series import StackSeries, choose_series
+from napari_qmcif.preferences import Preferences, RunOptions
 from qmcif_engine import (
     Cancelled,
     FusionConfig,
@@ -127,7 +125,7 @@ def test_a_part_is_fused_with_its_surroundings_and_has_its_own_size(job):
     area = Window(70, 80, 110, 140)
     outer = area.grown(MARGIN_PX, (240, 320))
 
-    outcome = fuse_area(stack, CONFIG, area=area, job=job)
+    outcome = fuse_area(stack, CONFIG, area, job=job)
 
     expected = fuse(images[:, outer.top : outer.bottom, outer.left : outer.right], CONFIG).fused
     assert outcome.parts["fused"].shape == (40, 60, 3)
@@ -187,7 +185,7 @@ def test_aligned_images_give_what_the_engine_gives_in_memory_and_on_disk(moved, 
 def test_a_preview_of_aligned_images_shows_what_the_run_will_give(moved, job):
     whole = fuse_layers(moved, CONFIG, job=job).parts["fused"].astype(int)
 
-    part = fuse_area(moved, CONFIG, area=Window(120, 150, 180, 250), job=job).parts["fused"]
+    part = fuse_area(moved, CONFIG, Window(120, 150, 180, 250), job=job).parts["fused"]
 
     assert part.shape == (60, 100, 4)
     assert np.abs(part - whole[120:180, 150:250]).mean() < 1
@@ -202,7 +200,7 @@ def test_exposure_is_evened_out_in_memory_on_disk_and_in_a_preview(moved, job, t
 
     in_memory = fuse_layers(stack, CONFIG, job=job).parts["fused"]
     on_disk = fuse_to_disk(stack, CONFIG, target=tmp_path / "leaf.ome.zarr", job=job).parts["fused"]
-    part = fuse_area(stack, CONFIG, area=Window(120, 150, 180, 250), job=job).parts["fused"]
+    part = fuse_area(stack, CONFIG, Window(120, 150, 180, 250), job=job).parts["fused"]
 
     np.testing.assert_array_equal(in_memory[..., :3], expected)
     np.testing.assert_array_equal(in_memory[..., 3], 200)
@@ -245,7 +243,7 @@ def test_all_points_in_time_and_all_channels_are_fused_in_one_run(acquisition, j
 
     outcome = fuse_series(request(series), job=job)
 
-    assert [channel.title for channel in series.channels] == ["cells, c 0", "cells, c 1"]
+    assert list(series.titles) == ["cells, c 0", "cells, c 1"]
     for number, found in enumerate(outcome):
         assert found.parts["fused"].shape == (2, 1, 1, 40, 48)
         for time in range(2):

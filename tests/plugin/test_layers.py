@@ -5,9 +5,8 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_qmcif.layers_in import choose_layers, choose_planes
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes
 from napari_qmcif.layers_out import MAP_NAMES, add_layers, describe_channel, name_part, number_run
-from napari_qmcif.stack_series import StackSeries
 
 
 def make_parts(fused):

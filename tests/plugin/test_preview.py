@@ -5,6 +5,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_qmcif import preview as preview_module
+from napari_qmcif.form_parts import MessageLabel
 from napari_qmcif.layers_in import choose_planes
 from napari_qmcif.preview import PreviewPanel
 from qmcif_engine import FusionConfig, InvalidConfigError
@@ -21,7 +22,12 @@ def viewer(images):
 
 @pytest.fixture
 def panel(viewer, qtbot):
-    panel = PreviewPanel(viewer, choose=lambda: choose_planes(viewer.layers[0], 0, point=viewer.dims.point), read_config=lambda: CONFIG)
+    panel = PreviewPanel(
+        viewer,
+        choose=lambda: choose_planes(viewer.layers[0], 0, point=viewer.dims.point),
+        read_config=lambda: CONFIG,
+        message=MessageLabel(),
+    )
     qtbot.addWidget(panel.native)
     viewer.layers.events.inserted.connect(panel.reset_choices)
     viewer.layers.events.removed.connect(panel.reset_choices)
@@ -149,13 +155,11 @@ def test_a_preview_follows_view_sliders_and_rectangle_unless_unwished(viewer, pa
 
 
 def test_a_preview_starts_once_things_have_come_to_rest(viewer, panel, qtbot):
-    said = []
-    panel.said.connect(said.append)
     for _ in range(4):
         panel.schedule()
     wait(panel, qtbot)
 
-    assert (panel.layer is not None, said[0]) == (True, "")
+    assert (panel.layer is not None, panel.message.text()) == (True, "")
 
 
 def test_a_new_wish_replaces_the_preview_under_way(viewer, panel, qtbot):
@@ -170,14 +174,12 @@ def test_a_new_wish_replaces_the_preview_under_way(viewer, panel, qtbot):
 
 def test_of_a_large_field_the_middle_is_previewed_and_that_is_said(viewer, panel, qtbot, monkeypatch):
     monkeypatch.setattr(preview_module, "LARGEST_PREVIEW_PX", 48 * 64 // 4)
-    said = []
-    panel.said.connect(said.append)
 
     panel.start()
     wait(panel, qtbot)
 
     assert panel.layer.data.shape == (24, 32, 3)
-    assert said[0] == "the preview shows the middle 0.0 megapixels of 0.0 megapixels"
+    assert panel.message.text() == "the preview shows the middle 0.0 megapixels of 0.0 megapixels"
 
 
 def test_what_cannot_be_previewed_is_said(viewer, qtbot):
@@ -185,14 +187,14 @@ def test_what_cannot_be_previewed_is_said(viewer, qtbot):
         msg = "setting a is wrong; b is needed: change it"
         raise InvalidConfigError(msg)
 
-    panel = PreviewPanel(viewer, choose=lambda: choose_planes(viewer.layers[0], 0, point=(0, 0, 0)), read_config=refuse)
+    panel = PreviewPanel(
+        viewer, choose=lambda: choose_planes(viewer.layers[0], 0, point=(0, 0, 0)), read_config=refuse, message=MessageLabel()
+    )
     qtbot.addWidget(panel.native)
-    said = []
-    panel.said.connect(said.append)
 
     panel.start()
 
-    assert said == ["setting a is wrong; b is needed: change it"]
+    assert panel.message.text() == "setting a is wrong; b is needed: change it"
     assert not panel.is_running
 
 
@@ -202,14 +204,12 @@ def test_drawing_needs_something_to_draw_on(qtbot):
         raise InvalidConfigError(msg)
 
     viewer = ViewerModel()
-    panel = PreviewPanel(viewer, choose=refuse, read_config=lambda: CONFIG)
+    panel = PreviewPanel(viewer, choose=refuse, read_config=lambda: CONFIG, message=MessageLabel())
     qtbot.addWidget(panel.native)
-    said = []
-    panel.said.connect(said.append)
 
     panel.draw_area()
 
-    assert said == ["nothing is chosen; layers are needed: choose them"]
+    assert panel.message.text() == "nothing is chosen; layers are needed: choose them"
     assert len(viewer.layers) == 0
 
 

@@ -20,7 +20,7 @@ def add_stack(viewer, shape=(3, 60, 80), axis=0, **options):
 
 
 def see(viewer, stack):
-    return find_visible_area(stack, displayed_axes=tuple(viewer.dims.displayed), n_viewer_axes=viewer.dims.ndim)
+    return find_visible_area(stack, viewer.dims)
 
 
 def test_the_whole_image_is_seen_at_first(viewer):

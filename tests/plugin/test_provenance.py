@@ -20,7 +20,7 @@ def test_record_of_a_stack_names_version_settings_input_axis_and_range():
     assert record["version"] == qmcif_engine.__version__
     assert FusionConfig.from_dict(record["settings"]) == config
     assert [(entry["layer"], entry["path"]) for entry in record["inputs"]] == [("cells", None)]
-    assert (record["n_images"], record["axis"], record["position"]) == (3, "axis z", {"axis t": 1})
+    assert (record["n_images"], record["axis"], record["position"]) == (3, "z", {"t": 1})
     assert record["focus_range"] == [2.0, 250.0]
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_qmcif.layers_in import choose_layers, choose_planes
+from napari_qmcif.layers_in import StackSeries, choose_layers, choose_planes, choose_series
 from napari_qmcif.layers_out import (
     MAP_NAMES,
     add_layers,
@@ -14,10 +14,10 @@ from napari_qmcif.layers_out import (
     find_place,
     find_sources,
     name_place,
+    read_settings,
     record_provenance,
 )
-from napari_qmcif.retouch_session import LARGEST_PIECE_PX, assemble_subject, color_sources, find_difference, find_piece
-from napari_qmcif.stack_series import StackSeries, choose_series
+from napari_qmcif.retouch import LARGEST_PIECE_PX, color_sources, find_piece, prepare_sources
 from qmcif_engine import FusionConfig, InvalidImageError
 
 CONFIG = FusionConfig().replaced({"blend_px": 3})
@@ -74,12 +74,11 @@ def test_settings_and_range_come_from_the_record_or_are_the_usual_ones(viewer):
     layer = viewer.add_image(np.zeros((4, 6, 8, 3), np.uint8), rgb=True)
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     fused = add_result_of(viewer, stack)
-    known = assemble_subject(stack, fused=fused, index=viewer.layers[-1])
+    known = read_settings(fused)
     fused.metadata.clear()
-    unknown = assemble_subject(stack, fused=fused, index=viewer.layers[-1])
 
-    assert (known.config, known.focus_range) == (CONFIG, (3.0, 250.0))
-    assert (unknown.config, unknown.focus_range) == (FusionConfig(), None)
+    assert known == (CONFIG, (3.0, 250.0))
+    assert read_settings(fused) == (FusionConfig(), None)
 
 
 @pytest.mark.parametrize(("align", "expected"), [("similarity", "similarity"), ("melted", "none")])
@@ -89,7 +88,7 @@ def test_sources_are_aligned_as_they_were_for_the_fusion(viewer, align, expected
     fused = add_result_of(viewer, stack)
     fused.metadata["qmcif"]["align"] = align
 
-    assert assemble_subject(stack, fused=fused, index=viewer.layers[-1]).stack.align == expected
+    assert prepare_sources(stack, fused=fused, index=viewer.layers[-1]).align == expected
 
 
 @pytest.mark.parametrize(("noted", "expected"), [(True, True), (False, False), ("perhaps", False)])
@@ -99,7 +98,7 @@ def test_sources_are_as_bright_as_they_were_for_the_fusion(viewer, noted, expect
     fused = add_result_of(viewer, stack)
     fused.metadata["qmcif"]["even_exposure"] = noted
 
-    assert assemble_subject(stack, fused=fused, index=viewer.layers[-1]).stack.even_exposure is expected
+    assert prepare_sources(stack, fused=fused, index=viewer.layers[-1]).even_exposure is expected
 
 
 def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
@@ -108,7 +107,7 @@ def test_a_result_on_disk_is_refused_with_the_remedy(viewer):
     fused = add_result_of(viewer, stack, fused=da.zeros((6, 8, 3), np.uint8))
 
     with pytest.raises(InvalidImageError, match=r"'Image: fused' is on disk; .*: run the fusion without a place under Result"):
-        assemble_subject(stack, fused=fused, index=viewer.layers[-1])
+        prepare_sources(stack, fused=fused, index=viewer.layers[-1])
 
 
 def test_a_missing_source_index_is_named(viewer):
@@ -116,7 +115,7 @@ def test_a_missing_source_index_is_named(viewer):
     stack = choose_planes(layer, 0, point=(0, 0, 0))
 
     with pytest.raises(InvalidImageError, match="no source index is chosen; that of the result is needed: fuse a stack first"):
-        assemble_subject(stack, fused=add_result_of(viewer, stack), index=None)
+        prepare_sources(stack, fused=add_result_of(viewer, stack), index=None)
 
 
 def test_another_size_is_refused(viewer):
@@ -124,30 +123,32 @@ def test_another_size_is_refused(viewer):
     stack = choose_planes(layer, 0, point=(0, 0, 0))
     fused = viewer.add_image(np.zeros((6, 9, 3), np.uint8), rgb=True, name="wide")
 
-    with pytest.raises(InvalidImageError, match=r"'wide' has \(6, 9\) pixels and the sources \(6, 8\); equal ones are needed"):
-        assemble_subject(stack, fused=fused, index=fused)
+    with pytest.raises(
+        InvalidImageError, match=r"'wide' has shape \(6, 9\), 'wide' \(6, 9\) and the sources \(6, 8\); a source map of the same result"
+    ):
+        prepare_sources(stack, fused=fused, index=fused)
 
 
 def test_equal_labels_have_no_difference():
     labels = np.ones((30, 40), np.uint8)
 
-    assert find_difference(labels, labels.copy()) is None
+    assert find_piece(labels, labels.copy()) is None
 
 
 def test_a_small_difference_is_one_box():
-    painted, heeded = np.zeros((2, 30, 40), np.uint8)
+    painted, applied = np.zeros((2, 30, 40), np.uint8)
     painted[5:9, 7:20] = 2
 
-    assert find_difference(painted, heeded) == (5, 7, 9, 20)
+    assert find_piece(painted, applied) == ((), (5, 7, 9, 20))
 
 
-def test_a_large_difference_is_heeded_piece_by_piece_until_nothing_is_left():
-    painted, heeded = np.ones((1100, 1300), np.uint8), np.zeros((1100, 1300), np.uint8)
+def test_a_large_difference_is_applied_piece_by_piece_until_nothing_is_left():
+    painted, applied = np.ones((1100, 1300), np.uint8), np.zeros((1100, 1300), np.uint8)
     n_pieces = 0
-    while (box := find_difference(painted, heeded)) is not None:
-        top, left, bottom, right = box
+    while (found := find_piece(painted, applied)) is not None:
+        top, left, bottom, right = found[1]
         assert max(bottom - top, right - left) <= LARGEST_PIECE_PX
-        heeded[top:bottom, left:right] = painted[top:bottom, left:right]
+        applied[top:bottom, left:right] = painted[top:bottom, left:right]
         n_pieces += 1
 
     assert n_pieces == 9
@@ -162,10 +163,10 @@ def test_what_the_engine_decides_is_transparent_and_every_image_has_its_color(n_
 
 
 def test_the_difference_of_several_images_is_found_with_its_place():
-    painted, heeded = np.zeros((2, 3, 1, 30, 40), np.uint8)
+    painted, applied = np.zeros((2, 3, 1, 30, 40), np.uint8)
     painted[2, 0, 5:9, 7:20] = 2
 
-    assert find_piece(painted, heeded) == ((2, 0), (5, 7, 9, 20))
+    assert find_piece(painted, applied) == ((2, 0), (5, 7, 9, 20))
     assert find_piece(painted, painted) is None
 
 
@@ -174,8 +175,8 @@ def test_an_index_of_another_number_of_images_is_refused(viewer):
     fused = viewer.add_image(np.zeros((2, 6, 8), np.uint8), rgb=False, name="two")
     index = viewer.add_image(np.zeros((6, 8), np.uint16), rgb=False, name="one")
 
-    with pytest.raises(InvalidImageError, match=r"'two' has shape \(2, 6, 8\) and 'one' \(6, 8\); a source index of the same result"):
-        assemble_subject(choose_planes(layer, 0), fused=fused, index=index)
+    with pytest.raises(InvalidImageError, match=r"'two' has shape \(2, 6, 8\), 'one' \(6, 8\) and the sources"):
+        prepare_sources(choose_planes(layer, 0), fused=fused, index=index)
 
 
 @pytest.mark.parametrize("time", [0, 2])

@@ -98,11 +98,12 @@ def test_settings_are_saved_and_loaded_as_the_command_line_reads_them(form, tmp_
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[method]\nnonsense = 1\n", b"[["])
-def test_a_file_that_holds_no_settings_is_reported_and_changes_nothing(form, tmp_path, monkeypatch, content):
+def test_a_file_that_holds_no_settings_is_reported_and_changes_nothing(form, tmp_path, monkeypatch, answer, content):
     shown = []
     monkeypatch.setattr(settings_form, "show_error", shown.append)
     if content is not None:
         (tmp_path / "other.toml").write_bytes(content)
-    form.load(tmp_path / "other.toml")
+    answer(getOpenFileName=(str(tmp_path / "other.toml"), ""))
+    form.load_button.native.click()
     assert form.read_config() == PRESETS["default"]
     assert shown[0].startswith("other.toml: ")

@@ -5,7 +5,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
-from napari_qmcif.stack_series import choose_series, list_axes
+from napari_qmcif.layers_in import choose_series, list_axes
 from qmcif_engine import InvalidImageError
 
 AXES = ("t", "c", "z", "y", "x")
@@ -18,16 +18,16 @@ def make_layer(shape=(2, 3, 5, 6, 8), axes=AXES, name="cells", **options):
 def test_a_stack_or_images_are_one_fusion_whose_result_is_one_image():
     for layers in ([make_layer((5, 6, 8), AXES[2:])], [make_layer((6, 8), AXES[3:], name=name) for name in "ab"]):
         series = choose_series(layers)
-        assert (len(series.channels), series.n_points, series.keeps_axes) == (1, 1, False)
+        assert (len(series.titles), series.n_points, series.keeps_axes) == (1, 1, False)
         assert series.arrange([np.ones((6, 8))]).shape == (6, 8)
 
 
 def test_channels_are_told_apart_and_all_points_in_time_are_there():
     series = choose_series([make_layer()])
 
-    assert [channel.title for channel in series.channels] == ["cells, c 0", "cells, c 1", "cells, c 2"]
+    assert list(series.titles) == ["cells, c 0", "cells, c 1", "cells, c 2"]
     assert (series.n_points, series.n_fusions, series.kept_shape) == (2, 6, (2,))
-    assert [stack.index[:2] for stack in series.channels[1].stacks] == [(0, 1), (1, 1)]
+    assert [stack.index[:2] for stack in series.stacks[1]] == [(0, 1), (1, 1)]
     assert series.first.note == ""
 
 
@@ -36,14 +36,14 @@ def test_where_the_sliders_stand_is_one_image_named_by_its_place():
 
     series = choose_series([layer], point=(1, 2, 0, 0, 0))
 
-    assert (series.channels[0].title, series.n_fusions, series.keeps_axes) == ("cells, t 1, c 2", 1, False)
+    assert (series.titles[0], series.n_fusions, series.keeps_axes) == ("cells, t 1, c 2", 1, False)
     assert "axis t at 1, axis c at 2" in series.first.note
 
 
 def test_axes_without_names_are_all_kept():
     series = choose_series([Image(np.zeros((4, 2, 5, 6, 8), np.uint8), rgb=False, name="a")])
 
-    assert (series.kept_shape, len(series.channels), series.n_points) == ((4, 2), 1, 8)
+    assert (series.kept_shape, len(series.titles), series.n_points) == ((4, 2), 1, 8)
     assert series.arrange([np.full((6, 8), number) for number in range(8)]).shape == (4, 2, 1, 6, 8)
 
 
@@ -53,7 +53,7 @@ def test_several_stacks_are_channels_one_of_which_may_decide():
     assert choose_series(layers).decided_by is None
     series = choose_series(layers, decide_by="gfp")
 
-    assert ([channel.title for channel in series.channels], series.decided_by, series.n_fusions) == (["dapi", "gfp"], 1, 2)
+    assert (list(series.titles), series.decided_by, series.n_fusions) == (["dapi", "gfp"], 1, 2)
 
 
 def test_stacks_of_different_size_are_refused():

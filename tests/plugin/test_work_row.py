@@ -26,9 +26,10 @@ def row(qtbot, monkeypatch):
 def follow(row):
     """Starts work and lets the row follow it."""
 
-    def start(work, **options):
+    def start(work, if_cancelled="cancelled"):
         worker = EngineWorker(work)
-        row.follow(worker, **options)
+        worker.if_cancelled = if_cancelled
+        row.follow(worker)
         worker.start()
         return worker
 
@@ -143,7 +144,6 @@ def test_the_button_starts_one_worker_at_a_time_and_refusals_are_shown(qtbot):
             msg = "no folder is chosen"
             raise QmcifError(msg)
         started.append(EngineWorker(wait_for_cancel))
-        started[-1].start()
         return started[-1]
 
     row = WorkRow(start, text="Fuse all")

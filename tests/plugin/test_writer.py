@@ -163,24 +163,21 @@ def test_several_layers_are_saved_into_a_folder(tmp_path, images, viewer):
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == ["one.ome.tif", "two.ome.tif"]
 
 
-def test_points_in_time_become_files_of_their_own_and_one_layer_again(tmp_path):
+def test_points_in_time_are_one_file_and_one_layer_again(tmp_path):
     samples = np.arange(3 * 1 * 8 * 9, dtype=np.uint16).reshape(3, 1, 8, 9)
     space = {"scale": (1, 20, 0.5, 0.25), "units": ("pixel", *["micrometer"] * 3), "axis_labels": ("t", "z", "y", "x")}
     attributes = {**ATTRIBUTES, "rgb": False, **space}
+    source_map = {**attributes, "metadata": {"qmcif": {**ATTRIBUTES["metadata"]["qmcif"], "part": "source_index"}}}
 
-    write_result(str(tmp_path / "result"), [(samples, attributes, "image")])
+    write_result(str(tmp_path / "result"), [(samples, attributes, "image"), (samples % 4, source_map, "image")])
 
-    assert sorted(path.name for path in (tmp_path / "result").iterdir()) == [f"fused_t00{time}.ome.tif" for time in range(3)]
-    ((read, described, _),) = open_files([tmp_path / "result"])
-    np.testing.assert_array_equal(read, samples[:, 0])
-    assert (described["axis_labels"], described["scale"], described["name"]) == (("t", "y", "x"), (1, 0.5, 0.25), "fused")
-    write_layer(str(tmp_path / "all.ome.tif"), samples, attributes)
-    ((read, described, _),) = open_files([tmp_path / "all.ome.tif"])
-    np.testing.assert_array_equal(read, samples[:, 0])
-    assert (described["axis_labels"], described["scale"]) == (("t", "y", "x"), (1, 0.5, 0.25))
+    assert sorted(path.name for path in (tmp_path / "result").iterdir()) == ["fused.ome.tif", "source_index.tif"]
+    for (read, described, _), expected in zip(open_files([tmp_path / "result"]), (samples, samples % 4), strict=True):
+        np.testing.assert_array_equal(read, expected[:, 0])
+        assert (described["axis_labels"], described["scale"]) == (("t", "y", "x"), (1, 0.5, 0.25))
     with pytest.raises(QmcifError, match="is to hold 3 images; PNG holds one"):
         write_layer(str(tmp_path / "all.png"), samples, attributes)
-    with pytest.raises(QmcifError, match="has several axes before rows and columns; one, such as time, is needed: save it as a folder"):
+    with pytest.raises(QmcifError, match="has several axes before rows and columns; one, such as time, is needed: fuse it"):
         write_layer(str(tmp_path / "all.tif"), np.stack([samples[:, 0]] * 2), attributes)
     write_layer(str(tmp_path / "a.tif"), samples[:1], attributes)
     np.testing.assert_array_equal(read_image(tmp_path / "a.tif").samples, samples[0, 0])
