@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -30,12 +32,24 @@ class StackStatistics:
         Standard deviation of the noise on the 0-255 scale of decisions, at least that of rounding.
     floors : tuple of float
         Energy that noise has at each scale of the evidence.
+    gains : tuple of float
+        How bright each image is as a whole, beside the others; empty where all are equally bright.
+    pedestal : float
+        How much light 0 on that scale stands for, which differs with the brightness of an image as well.
     """
 
     n_images: int
     is_ordered: bool
     noise: float = 0.0
     floors: tuple[float, ...] = ()
+    gains: tuple[float, ...] = ()
+    pedestal: float = 0.0
+
+    def even(self, levels: FloatArray, image: int) -> FloatArray:
+        """Return gray levels of an image in units of the noise, as bright as if all images were exposed alike."""
+        if not self.gains:
+            return levels / np.float32(self.noise)
+        return (levels + np.float32(self.pedestal)) / np.float32(self.noise * self.gains[image])
 
 
 class Planes(Protocol):

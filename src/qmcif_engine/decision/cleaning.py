@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
 
-from qmcif_engine.compiled import compiled
 from qmcif_engine.decision.filters import average_cells, interpolate_cells, reach_of, smooth
 
 if TYPE_CHECKING:
@@ -34,33 +34,13 @@ LIGHT_REACH_PX = LIGHT_CELL_PX * (reach_of(LIGHT_CELL_SIGMA) + 2)
 
 def clip_outliers(planes: FloatArray) -> FloatArray:
     """Return planes, shape (c, h, w), in which a sample outside the range of its eight neighbors is clipped to it, as hot pixels are."""
-    out = np.empty_like(planes)
-    for plane, result in zip(planes, out, strict=True):
-        _clip_outliers(plane, result)
-    return out
-
-
-@compiled
-def _clip_outliers(plane: FloatArray, out: FloatArray) -> None:
-    h, w = plane.shape
-    for y in range(h):
-        above, here, below, result = plane[max(y - 1, 0)], plane[y], plane[min(y + 1, h - 1)], out[y]
-        # pixels of the inner columns in a loop without exceptions, which is done eight at a time
-        for x in range(1, w - 1):
-            low = min(
-                min(min(above[x - 1], above[x]), min(above[x + 1], here[x - 1])),
-                min(min(here[x + 1], below[x - 1]), min(below[x], below[x + 1])),
-            )
-            high = max(
-                max(max(above[x - 1], above[x]), max(above[x + 1], here[x - 1])),
-                max(max(here[x + 1], below[x - 1]), max(below[x], below[x + 1])),
-            )
-            result[x] = min(max(here[x], low), high)
-        for x in (0, w - 1):
-            p, n = max(x - 1, 0), min(x + 1, w - 1)
-            low = min(min(min(above[p], above[x]), min(above[n], here[p])), min(min(here[n], below[p]), min(below[x], below[n])))
-            high = max(max(max(above[p], above[x]), max(above[n], here[p])), max(max(here[n], below[p]), max(below[x], below[n])))
-            result[x] = min(max(here[x], low), high)
+    ring = np.ones((3, 3), np.uint8)
+    ring[1, 1] = 0
+    result = np.empty_like(planes)
+    for plane, out in zip(planes, result, strict=True):
+        low, high = (edge(plane, ring, borderType=cv2.BORDER_REPLICATE) for edge in (cv2.erode, cv2.dilate))
+        np.minimum(np.maximum(plane, low), high, out=out)
+    return result
 
 
 def find_clipped(planes: FloatArray, highest: float) -> BoolArray:

@@ -59,8 +59,11 @@ LABEL_REACH_PX = BAND_PX + ANCHOR_PX + ROUNDS
 EDGE_REACH_PX = BAND_PX + ANCHOR_PX + ROUNDS + reach_of(TRUST_WINDOW_PX) + 1 + WIDE_CELL_PX * (WIDE_MARGIN_CELLS + 1)
 
 
-def find_rivals(index: IndexArray, far: float) -> tuple[IndexArray, BoolArray]:
-    """Return for each cell the label beyond the nearest depth edge, its own where there is none near, and which cells are decided again."""
+def find_rivals(index: IndexArray, is_complete: BoolArray, far: float) -> tuple[IndexArray, BoolArray]:
+    """Return for each cell the label beyond the nearest depth edge, its own where there is none near, and which cells are decided again.
+
+    Near cells that an image lacks, whose `is_complete` is false, none is: an edge at which an image ends is none in depth.
+    """
     across = index.copy()
     for axis in (0, 1):
         first = tuple(slice(None, -1) if a == axis else slice(None) for a in (0, 1))
@@ -80,7 +83,8 @@ def find_rivals(index: IndexArray, far: float) -> tuple[IndexArray, BoolArray]:
     # the nearest cell at an edge may lie on this side of it or beyond
     other = np.where(index.reshape(-1)[there] != index, index.reshape(-1)[there], across.reshape(-1)[there])
     is_near = (distance <= (BAND_PX + ANCHOR_PX) / CELL_PX) & (np.abs(other.astype(np.int32) - index) >= far)
-    return np.where(is_near, other, index), is_near & (distance <= BAND_PX / CELL_PX)
+    whole = cv2.erode(is_complete.astype(np.uint8), np.ones((2 * BAND_PX // CELL_PX + 1,) * 2, np.uint8))
+    return np.where(is_near, other, index), is_near & (distance <= BAND_PX / CELL_PX) & (whole > 0)
 
 
 def draw_edges(

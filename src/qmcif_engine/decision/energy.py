@@ -121,26 +121,28 @@ class _Images:
 
     There is one array for each image in `evidence`, shape (rows, scales, columns) on cells of `CELL_PX`, and in `cells` and `detail`, shape
     (rows, c, columns) and (rows, columns), the means and fine detail on cells of `HALO_CELL_PX`. `is_open` is where any image has a whole
-    cell, and `light` the largest light where samples are clipped (`qmcif_engine.decision.cleaning.add_light`).
+    cell, `is_complete` where all have, and `light` the largest light where samples are clipped
+    (`qmcif_engine.decision.cleaning.add_light`).
     """
 
     planes: Planes
-    noise: float
+    statistics: StackStatistics
     is_cleaned: bool
     light: FloatArray | None
     evidence: SpilledArrays
     cells: SpilledArrays
     detail: SpilledArrays
     is_open: BoolArray
+    is_complete: BoolArray
 
     def read(self, image: int, part: Window | None = None) -> FloatArray:
         """Return planes in units of the noise, without outliers and with clipped light raised; a part starts on cells of 4 px."""
         block = self.planes.block(image, part)
-        cleaned = (clip_outliers(block) if self.is_cleaned else block) / np.float32(self.noise)
-        if self.light is None or self.planes.highest is None:
+        cleaned = self.statistics.even(clip_outliers(block) if self.is_cleaned else block, image)
+        if self.light is None:
             return cleaned
         light = self.light if part is None else self.light[:, *_cells_of(part, LIGHT_CELL_PX).slices]
-        return raise_clipped(cleaned, light, self.planes.highest / self.noise)
+        return raise_clipped(cleaned, light, _highest(self.planes, self.statistics, image))
 
     def blur(self, image: int, part: Window) -> FloatArray:
         """Return `blur_series` of a part that starts on cells of 4 px."""
@@ -163,15 +165,17 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     """Measure the evidence of all images, one at a time."""
     settings = config.decision
     n_scales = 1 if settings.effort is Effort.FAST else len(statistics.floors)
+    shape = tuple(-(-length // CELL_PX) for length in planes.window.shape)
     images = _Images(
         planes,
-        statistics.noise,
+        statistics,
         settings.noise is NoiseHandling.AUTO,
-        _find_light(planes, statistics.noise, steps) if planes.has_clipped() else None,
+        _find_light(planes, statistics, steps) if planes.has_clipped() else None,
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
         SpilledArrays(memory_bytes=IN_MEMORY_BYTES),
-        np.zeros([-(-length // CELL_PX) for length in planes.window.shape], np.bool_),
+        np.zeros(shape, np.bool_),
+        np.ones(shape, np.bool_),
     )
     for number in range(planes.n_images):
         steps.check_cancelled()
@@ -180,7 +184,8 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
         choosable = planes.choosable(number)
         is_missing = np.zeros_like(images.is_open) if choosable is None else largest_of_cells(~choosable, CELL_PX)
         evidence[:, is_missing] = MISSING
-        np.logical_or(images.is_open, ~is_missing, out=images.is_open)
+        images.is_open[~is_missing] = True
+        images.is_complete[is_missing] = False
         images.evidence.append(np.ascontiguousarray(evidence.transpose(1, 0, 2)))
         images.cells.append(np.ascontiguousarray(average_cells(block, HALO_CELL_PX).transpose(1, 0, 2)))
         images.detail.append(fine_energy(block))
@@ -188,16 +193,21 @@ def _measure_images(planes: Planes, statistics: StackStatistics, config: FusionC
     return images
 
 
-def _find_light(planes: Planes, noise: float, steps: TileSteps) -> FloatArray:
+def _find_light(planes: Planes, statistics: StackStatistics, steps: TileSteps) -> FloatArray:
     """Return the largest light of all images in which it is not clipped, in units of the noise."""
     most: FloatArray | None = None
     for number in range(planes.n_images):
         steps.check_cancelled()
-        light = measure_light(planes.block(number) / np.float32(noise), (planes.highest or 0.0) / noise)
+        light = measure_light(statistics.even(planes.block(number), number), _highest(planes, statistics, number))
         most = np.zeros_like(light[:-1]) if most is None else most
         add_light(most, light)
     assert most is not None
     return most
+
+
+def _highest(planes: Planes, statistics: StackStatistics, image: int) -> float:
+    """Return the largest sample of an image in units of the noise."""
+    return float(statistics.even(np.array([planes.highest or 0.0], np.float32), image)[0])
 
 
 def _weigh_candidates(
@@ -225,7 +235,9 @@ def _weigh_candidates(
             labels = _repeat_labels(candidates.label, BLOCK_PX // HALO_CELL_PX, detail.shape[1:])
             halos = halo_costs(np.ascontiguousarray(cells), detail, labels, top=first - above)
             cost = cost + repeat_cells(halos.transpose(2, 0, 1), HALO_CELL_PX // CELL_PX, cost.shape[:2]).transpose(1, 2, 0)
-        bands.append((candidates, cost, price_borders(inner, candidates, far)))
+        # steps that show are those of the samples as they are
+        gains = np.array(images.statistics.gains or (1.0,) * n, np.float32)
+        bands.append((candidates, cost, price_borders(inner * gains[:, None, None, None], candidates, far)))
     # winners have the scales first
     joined = Candidates(
         *(
@@ -299,7 +311,7 @@ def _draw(
     trust = np.zeros(window.shape, np.float32)
     if config.decision.effort is Effort.FAST:
         return index, trust
-    rivals, band = find_rivals(labels.index, far)
+    rivals, band = find_rivals(labels.index, images.is_complete, far)
     parts = [part for row in _cut_parts(window) for part in row]
     while parts:
         steps.check_cancelled()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from qmcif_engine.arrays import FloatArray, IndexArray
 
-PAIR_TEMPERATURE, STACK_TEMPERATURE = 0.15, 0.3
-"""Beliefs in nats per pixel that count as one, for pairs and for deep stacks."""
+TEMPERATURE = 0.05
+"""Beliefs in nats per pixel that count as one."""
 
 POSITION_WINDOW_CELLS = 1.5
 """Standard deviation of the window in which positions are averaged: 3 px."""
@@ -33,8 +33,7 @@ def find_confidence(beliefs: FloatArray, label: NDArray[np.int32], index: IndexA
     The share of ``exp(-belief / T)`` of these labels in that of all.
     """
     is_deep = is_ordered and n_images > 2
-    temperature = np.float32(STACK_TEMPERATURE if is_deep else PAIR_TEMPERATURE)
-    weight = np.exp((beliefs.min(axis=-1, keepdims=True) - beliefs) / temperature)
+    weight = np.exp((beliefs.min(axis=-1, keepdims=True) - beliefs) / np.float32(TEMPERATURE))
     is_near = np.abs(label - index[..., None].astype(np.int32)) <= (1 if is_deep else 0)
     confidence: FloatArray = (weight * is_near).sum(axis=-1) / weight.sum(axis=-1)
     return confidence

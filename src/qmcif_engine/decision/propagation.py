@@ -72,6 +72,7 @@ def propagate(label: NDArray[np.int32], cost: FloatArray, prices: Sequence[Float
     Departs: the paper decides patch by patch.
     """
     messages: FloatArray | None = None
+    matches = _match_blocks(label)
     for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
         if messages is not None:
             rows, columns = (-(-length * CELL_PX // side) for length in cost.shape[:2])
@@ -82,7 +83,7 @@ def propagate(label: NDArray[np.int32], cost: FloatArray, prices: Sequence[Float
         # prices of cells of 4 px serve finer ones, too
         price_px = max(side, PRICES_PX[-1])
         price, border = prices[PRICES_PX.index(price_px)], np.float32(side * BORDER * smoothness)
-        _pass_messages(total, label, BLOCK_PX // side, price, price_px // side, np.float32(far), border, rounds, messages)
+        _pass_messages(total, label, matches, BLOCK_PX // side, price, price_px // side, np.float32(far), border, rounds, messages)
     assert messages is not None
     beliefs: FloatArray = total
     for d in range(4):
@@ -124,6 +125,22 @@ def _add_cells(cost: FloatArray, cells: int) -> FloatArray:
     return total
 
 
+def _match_blocks(label: NDArray[np.int32]) -> NDArray[np.int8]:
+    """Return where the labels of the next block are in each one, and its own in the next one, -1 for none.
+
+    The shape is (2, 2, block rows, block columns, K): to the right and downwards, and in either direction.
+    """
+    matches = np.full((2, 2, *label.shape), -1, np.int8)
+    for axis in (0, 1):
+        own = label[:, :-1] if axis == 0 else label[:-1]
+        other = label[:, 1:] if axis == 0 else label[1:]
+        is_equal = (own[..., :, None] == other[..., None, :]) & (own >= 0)[..., None]
+        for way in (0, 1):
+            found = np.where(is_equal.any(axis=way - 2), is_equal.argmax(axis=way - 2), -1)
+            matches[axis, way, : own.shape[0], : own.shape[1]] = found
+    return matches
+
+
 @compiled
 def _price_borders(
     means: FloatArray, label: NDArray[np.int32], cells: int, power: FloatArray, numbers: tuple[np.float32, np.float32], price: FloatArray
@@ -148,22 +165,23 @@ def _price_borders(
 
 @compiled
 def _pass_messages(
-    cost: FloatArray, label: NDArray[np.int32], cells: int, price: FloatArray, price_cells: int, far: np.float32, border: np.float32,
-    rounds: int, messages: FloatArray,
+    cost: FloatArray, label: NDArray[np.int32], matches: NDArray[np.int8], cells: int, price: FloatArray, price_cells: int,
+    far: np.float32, border: np.float32, rounds: int, messages: FloatArray,
 ) -> None:  # fmt: skip
     """Pass messages on one grid; ``messages`` (rows, columns, 4, K) are those from the left, right, upper and lower neighbor."""
     h, w, count = cost.shape
     t = cost.dtype.type
     half = border / t(2)
-    value = np.empty(count, cost.dtype)
-    same = np.arange(count)  # where the labels of one block are in the other one
-    here, there = same.copy(), same.copy()
+    total, value = np.empty(count, cost.dtype), np.empty(count, cost.dtype)
+    same = np.arange(count).astype(np.int8)
     counts = (label >= 0).sum(axis=2)
     for turn in range(rounds):
         for y in range(h):
             for x in range((y + turn) % 2, w, 2):
                 by, bx, py, px = y // cells, x // cells, y // price_cells, x // price_cells
                 n_own = counts[by, bx]
+                for i in range(n_own):
+                    total[i] = cost[y, x, i] + messages[y, x, 0, i] + messages[y, x, 1, i] + messages[y, x, 2, i] + messages[y, x, 3, i]
                 for d in range(4):  # to the right, left, below, above
                     v, u = y + (d == 2) - (d == 3), x + (d == 0) - (d == 1)
                     if not (0 <= v < h and 0 <= u < w):
@@ -171,23 +189,21 @@ def _pass_messages(
                     bv, bu, pv, pu = v // cells, u // cells, v // price_cells, u // price_cells
                     n_other = counts[bv, bu]
                     for i in range(n_own):
-                        value[i] = cost[y, x, i] - messages[y, x, d ^ 1, i]
-                        for k in range(4):
-                            value[i] += messages[y, x, k, i]
-                    is_same = n_own == n_other
-                    for i in range(n_own):
-                        is_same = is_same and label[by, bx, i] == label[bv, bu, i]
-                    if not is_same:
-                        _match(label[by, bx], label[bv, bu], here, there)
+                        value[i] = total[i] - messages[y, x, d ^ 1, i]
+                    # where the labels of the other block are in this one, and those of this one in the other
+                    here = there = same
+                    if bv != by or bu != bx:
+                        first, second, axis, way = min(by, bv), min(bx, bu), d // 2, d % 2
+                        here, there = matches[axis, way, first, second], matches[axis, 1 - way, first, second]
                     lowest = t(1e30)
                     for j in range(n_other):
-                        own = same[j] if is_same else here[j]
+                        own = here[j]
                         least = value[own] if own >= 0 else t(1e30)
                         for i in range(n_own):
                             if i == own or value[i] >= least:
                                 continue
                             # a block knows the price of borders between its own candidates
-                            other = i if is_same else there[i]
+                            other = there[i]
                             near = price[py, px, i, own] if own >= 0 else t(-1)
                             beyond = price[pv, pu, other, j] if other >= 0 else near
                             if near < 0:
@@ -197,17 +213,3 @@ def _pass_messages(
                         lowest = min(lowest, least)
                     for j in range(n_other):
                         messages[v, u, d, j] -= lowest
-
-
-@compiled
-def _match(own: NDArray[np.int32], other: NDArray[np.int32], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-    """Put where the labels of the other block are in this one, and those of this one in the other, -1 for none; both ascend."""
-    here[:] = -1
-    there[:] = -1
-    i = j = 0
-    while i < own.size and j < other.size and own[i] >= 0 and other[j] >= 0:
-        a, b = own[i], other[j]
-        if a == b:
-            there[i], here[j] = j, i
-        i += a <= b
-        j += b <= a

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
-from qmcif_engine.decision.statistics import measure_noise, measure_statistics
+from qmcif_engine.decision.cleaning import CLIPPED
+from qmcif_engine.decision.statistics import measure_gains, measure_noise, measure_statistics
 from qmcif_engine.rules import StackStatistics
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, to_planes
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
 from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import Stack, sample_stack, settle_range
+from qmcif_engine.stack.stack import Stack, place_samples, sample_stack, settle_range
 from qmcif_engine.tiles.companions import measure_companion_noise, shown_channels
 from qmcif_engine.tiles.sample_noise import measure_sample_noise
 from qmcif_engine.tiles.task import RULES, Measured
@@ -51,9 +54,7 @@ def measure_run(
             statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions, companion_noise=_no_noise(stack, companions)
         )
     scales = [_Scale.of(deciding, focus_range, channel, config) for channel in _channels_of(stack)]
-    statistics = tuple(
-        measure_statistics([scale.embed(block) for block in samples], config, n_images=stack.n_images, step=scale.step) for scale in scales
-    )
+    statistics = tuple(_measure(samples, scale, deciding, config) for scale in scales)
     own = samples if guide is None else sample_stack(stack)
     return focus_range, Measured(
         statistics=statistics,
@@ -62,6 +63,26 @@ def measure_run(
         if companions is None
         else measure_companion_noise(sample_stack(companions), config, shown=shown_channels(stack, companions)),
     )
+
+
+def _measure(samples: list[SampleArray], scale: _Scale, stack: Stack, config: FusionConfig) -> StackStatistics:
+    blocks = [scale.embed(block) for block in samples]
+    highest = find_highest(stack.dtype, scale.focus_range, significant_bits=stack.metadata.significant_bits) or np.inf
+    # pixels that are clipped or missing say nothing of the exposure
+    light = [
+        np.where((block >= CLIPPED * highest).any(axis=0), np.float32(np.nan), block.mean(axis=0) + scale.pedestal) for block in blocks
+    ]
+    places = place_samples(stack)
+    if stack.has_validity:
+        valid = [stack.valid(number, window) for number, window in places]
+        light = [np.where(mask, block, np.float32(np.nan)) for mask, block in zip(valid, light, strict=True)]
+    lit = dict(zip(places, light, strict=True))
+    pairs: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in range(stack.n_images - 1)]
+    for (number, window), block in lit.items():
+        if (number + 1, window) in lit:
+            pairs[number].append((block, lit[number + 1, window]))
+    gains = measure_gains(pairs)
+    return measure_statistics(blocks, config, n_images=stack.n_images, step=scale.step, gains=gains, pedestal=scale.pedestal)
 
 
 def _no_noise(stack: Stack, companions: Stack | None) -> tuple[float, ...]:
@@ -86,19 +107,25 @@ def _channels_of(stack: Stack) -> Sequence[int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """How samples of a stack are embedded for one decision, on all channels or one of them, and the step of integers on that scale."""
+    """How samples of a stack are embedded for one decision, on all channels or one of them.
+
+    `step` is that of integers on the 0-255 scale, and `pedestal` how much light its 0 stands for, where samples are never negative.
+    """
 
     focus_range: FocusRanges
     channel: int | None
     config: FusionConfig
     step: float
+    pedestal: float
 
     @classmethod
     def of(cls, stack: Stack, focus_range: FocusRanges, channel: int | None, config: FusionConfig) -> _Scale:
         bounds = focus_range if channel is None or isinstance(focus_range, FocusRange) else focus_range[channel]
         # the narrowest range has the widest step
-        width = min(one.width for one in ((bounds,) if isinstance(bounds, FocusRange) else bounds))
-        return cls(bounds, channel, config, _step_of(stack, width))
+        ranges = (bounds,) if isinstance(bounds, FocusRange) else bounds
+        width = min(one.width for one in ranges)
+        pedestal = FULL_SCALE * min(max(one.low, 0.0) / one.width for one in ranges)
+        return cls(bounds, channel, config, _step_of(stack, width), pedestal)
 
     def embed(self, samples: SampleArray) -> FloatArray:
         shown = samples if self.channel is None else samples[..., self.channel]

@@ -33,9 +33,9 @@ FindValid: TypeAlias = Callable[[int, Window], BoolArray]
 LARGEST_SAMPLED_WHOLE_PX = 2**22
 """Pixels of a stack, all images together, up to which the focus range is measured on all of them."""
 
-N_SAMPLED_WINDOWS = 256
+N_SAMPLED_PLACES = 160
 SAMPLED_SIDE_PX = 64
-"""Of a larger stack so many windows of this side are sampled, a million pixels."""
+"""Of a larger stack windows of this side are sampled at so many places, each in two neighboring images: a million pixels."""
 
 CHUNK_SIDE_PX = 1024
 """Of a stack as a dask array."""
@@ -305,17 +305,22 @@ def place_samples(stack: Stack) -> list[tuple[int, Window]]:
     height, width = stack.image_shape[:2]
     if stack.n_images * height * width <= LARGEST_SAMPLED_WHOLE_PX:
         return [(number, Window(0, 0, height, width)) for number in range(stack.n_images)]
-    return [_place_window(position, stack) for position in range(N_SAMPLED_WINDOWS)]
+    n_pairs = stack.n_images - 1
+    n_places = max(N_SAMPLED_PLACES, n_pairs)
+    windows = [_place_window(position, stack.image_shape) for position in range(n_places)]
+    return [
+        (first, window) for position, window in enumerate(windows) for first in range(stack.n_images)[position * n_pairs // n_places :][:2]
+    ]
 
 
-def _place_window(position: int, stack: Stack) -> tuple[int, Window]:
-    """Return the image and the place of one sampled window: images in turn, places by an additive sequence that leaves no gaps."""
-    height, width = stack.image_shape[:2]
+def _place_window(position: int, shape: tuple[int, ...]) -> Window:
+    """Return one sampled window: places follow an additive sequence that leaves no gaps."""
+    height, width = shape[:2]
     rows, columns = min(SAMPLED_SIDE_PX, height), min(SAMPLED_SIDE_PX, width)
     plastic = 1.32471795724474602596  # its powers give the evenest additive sequence in two dimensions
     top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
     left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
-    return position * stack.n_images // N_SAMPLED_WINDOWS, Window(top, left, top + rows, left + columns)
+    return Window(top, left, top + rows, left + columns)
 
 
 def check_number(stack: Stack) -> None:

@@ -39,7 +39,7 @@ def halves(shape, left, right, *, column=None):
 def test_beside_an_edge_the_rival_is_the_label_beyond_it_and_the_band_lies_within_a_ring_of_those():
     index = halves((9, 30), 3, 8)
 
-    rivals, band = find_rivals(index, 2.0)
+    rivals, band = find_rivals(index, np.ones_like(index, np.bool_), 2.0)
 
     columns = np.arange(30)
     distance = np.where(columns < 15, 14 - columns, columns - 15)
@@ -51,7 +51,7 @@ def test_beside_an_edge_the_rival_is_the_label_beyond_it_and_the_band_lies_withi
 def test_a_slope_has_no_edges(far):
     index = np.broadcast_to(np.arange(40) // 4, (8, 40)).astype(np.uint16)
 
-    rivals, band = find_rivals(index, far)
+    rivals, band = find_rivals(index, np.ones_like(index, np.bool_), far)
 
     assert np.array_equal(rivals, index) is (far > 1)
     assert band.any() == (far == 1)
@@ -61,7 +61,7 @@ def test_a_slope_has_no_edges(far):
 def test_rivals_of_small_images_are_labels_of_theirs(shape):
     index = np.random.default_rng(0).integers(0, 3, shape).astype(np.uint16)
 
-    rivals, band = find_rivals(index, 1.0)
+    rivals, band = find_rivals(index, np.ones_like(index, np.bool_), 1.0)
 
     assert band.shape == shape
     assert rivals.dtype == np.uint16
@@ -70,7 +70,7 @@ def test_rivals_of_small_images_are_labels_of_theirs(shape):
 
 def test_every_rival_is_far_from_its_own_label_and_lies_near():
     index = ndimage.zoom(np.random.default_rng(1).integers(0, 9, (5, 6)), 8, order=0).astype(np.uint16)
-    rivals, band = find_rivals(index, 3.0)
+    rivals, band = find_rivals(index, np.ones_like(index, np.bool_), 3.0)
 
     at = np.argwhere(rivals != index)
     assert len(at)
@@ -85,7 +85,7 @@ def test_rivals_look_no_farther_than_the_ring_and_a_cell():
     index = halves((41, 41), 0, 9, column=20)
 
     def look(plane):
-        rivals, band = find_rivals(np.where(plane > 0, 5, index).astype(np.uint16), 2.0)
+        rivals, band = find_rivals(np.where(plane > 0, 5, index).astype(np.uint16), np.ones_like(index, np.bool_), 2.0)
         return rivals + 100 * band
 
     assert reach_of_change(look, np.zeros((41, 41)), (20, 8)) <= RING + 1
@@ -205,7 +205,7 @@ def test_within_the_band_the_sheet_keeps_its_outline_and_its_halo_is_not_taken(o
     shape, column = (48, 96), 47
     images, cover = sheet(shape, column)
     index = halves((24, 48), 0, 1, column=(column + offset) // CELL_PX)
-    rivals, cells = find_rivals(index, 1.0)
+    rivals, cells = find_rivals(index, np.ones_like(index, np.bool_), 1.0)
 
     drawn, trust = draw_edges(index, rivals, cells, no_belief, blurs_of(images), shape=shape, smoothness=1.0)
 
@@ -223,7 +223,7 @@ def test_drawing_reaches_as_far_as_is_stated():
     shape = (200, 200)
     images, _ = sheet(shape, 100)
     index = halves((100, 100), 0, 1)
-    rivals, band = find_rivals(index, 1.0)
+    rivals, band = find_rivals(index, np.ones_like(index, np.bool_), 1.0)
 
     def trusted(planes):
         found = draw_edges(index, rivals, band, no_belief, blurs_of((planes, images[1])), shape=shape, smoothness=1.0)

@@ -5,9 +5,8 @@ import pytest
 
 from qmcif_engine.decision.evidence import CELL_PX, ENERGY_STEP, FREEDOM, MISSING
 from qmcif_engine.decision.posterior import (
-    PAIR_TEMPERATURE,
     POSITION_REACH_PX,
-    STACK_TEMPERATURE,
+    TEMPERATURE,
     average_peaks,
     find_confidence,
     find_peaks,
@@ -25,11 +24,8 @@ def choose(beliefs, label):
     return np.take_along_axis(label, beliefs.argmin(axis=-1)[..., None], -1)[..., 0].astype(np.uint16)
 
 
-CASES = ((2, True, PAIR_TEMPERATURE), (6, True, STACK_TEMPERATURE), (6, False, PAIR_TEMPERATURE))
-
-
-@pytest.mark.parametrize(("n_images", "is_ordered", "temperature"), CASES)
-def test_confidence_is_the_share_of_the_chosen_image_and_in_stacks_of_its_neighbors(n_images, is_ordered, temperature):
+@pytest.mark.parametrize(("n_images", "is_ordered", "reach"), [(2, True, 0), (6, True, 1), (6, False, 0)])
+def test_confidence_is_the_share_of_the_chosen_image_and_in_stacks_of_its_neighbors(n_images, is_ordered, reach):
     beliefs = np.random.default_rng(0).uniform(0, 2, (*SHAPE, n_images)).astype(np.float32)
     label = np.broadcast_to(np.arange(n_images, dtype=np.int32), beliefs.shape)
     index = choose(beliefs, label)
@@ -37,8 +33,7 @@ def test_confidence_is_the_share_of_the_chosen_image_and_in_stacks_of_its_neighb
 
     found = find_confidence(beliefs, label, index, is_ordered=is_ordered, n_images=n_images)
 
-    weight = np.exp(-beliefs.astype(np.float64) / temperature)
-    reach = 1 if temperature == STACK_TEMPERATURE else 0
+    weight = np.exp(-beliefs.astype(np.float64) / TEMPERATURE)
     expected = [
         [weight[y, x, max(chosen[y, x] - reach, 0) : chosen[y, x] + reach + 1].sum() / weight[y, x].sum() for x in range(SHAPE[1])]
         for y in range(SHAPE[0])

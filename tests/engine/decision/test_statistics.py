@@ -1,6 +1,7 @@
 """Noise and floors of a stack: the noise that was put in, rounding as the least, and what clipped blocks do not say."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from qmcif_engine.decision.statistics import (
     ROUNDING,
     SMOOTH_QUANTILE,
     block_medians,
+    measure_gains,
     measure_noise,
     measure_statistics,
 )
+from qmcif_engine.rules import StackStatistics
 from tests.scenes import texture
 
 SHAPE = (160, 192)
@@ -147,3 +150,54 @@ def test_small_images_have_positive_statistics(shape, measure):
 @pytest.mark.parametrize("order", list(StackOrder))
 def test_the_order_is_that_of_the_settings(order):
     assert measure_statistics(noisy(1.0), config(order=order), n_images=3, step=1.0).is_ordered is (order is StackOrder.ORDERED)
+
+
+# --- brightness of whole images ---
+
+
+def images_of_exposure(gains, *, blur=1.5):
+    """Windows of one texture, blurred more in each image, times a gain."""
+    generator = np.random.default_rng(4)
+    sharp = [smooth(generator.uniform(20, 200, (128, 128)).astype(np.float32), 3.0) for _ in range(2)]
+    return [[smooth(window, blur * number + 0.1) * np.float32(gain) for window in sharp] for number, gain in enumerate(gains)]
+
+
+def pairs_of(images):
+    return [list(zip(one, other, strict=True)) for one, other in pairwise(images)]
+
+
+@pytest.mark.parametrize("gains", [(1.0, 1.1), (1.0, 0.97, 1.05, 0.9), (0.8, 0.85, 0.9, 0.95, 1.0)])
+def test_gains_of_exposure_are_found_beside_focus(gains):
+    found = measure_gains(pairs_of(images_of_exposure(gains)))
+
+    np.testing.assert_allclose(np.array(found) / found[0], np.array(gains) / gains[0], rtol=0.015)
+
+
+def test_images_of_about_one_brightness_count_as_equally_bright():
+    assert measure_gains(pairs_of(images_of_exposure((1.0, 1.01, 0.995)))) == ()
+
+
+def test_light_that_comes_and_goes_by_place_is_no_exposure():
+    places = np.random.default_rng(5).uniform(20, 200, (2, 8, 8)).astype(np.float32)
+    one, other = (np.kron(plane, np.ones((16, 16), np.float32)) for plane in places)
+
+    assert measure_gains([[(one, other)]]) == ()
+
+
+@pytest.mark.parametrize(("one", "other"), [(2.0, 1.0), (250.0, np.nan)])
+def test_dark_and_missing_cells_say_nothing_of_exposure(one, other):
+    assert measure_gains([[(np.full((160, 160), one, np.float32), np.full((160, 160), other, np.float32))]]) == ()
+
+
+def test_brightness_that_noise_explains_is_no_exposure():
+    generator = np.random.default_rng(6)
+
+    assert measure_gains(pairs_of([[generator.normal(100, 30, (64, 64)).astype(np.float32)] for _ in range(40)])) == ()
+
+
+def test_images_of_differing_exposure_are_evened_out():
+    statistics = StackStatistics(n_images=2, is_ordered=False, noise=3.0, gains=(0.5, 1.5), pedestal=6.0)
+
+    np.testing.assert_allclose(statistics.even(np.float32([0, 9]), 0), [4, 10])
+    np.testing.assert_allclose(statistics.even(np.float32([12, 39]), 1), [4, 10])
+    np.testing.assert_array_equal(StackStatistics(n_images=3, is_ordered=True, noise=2.0).even(np.float32([8]), 1), [4])

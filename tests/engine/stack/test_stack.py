@@ -19,7 +19,7 @@ from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.previews import ReducedImage, look_once
 from qmcif_engine.stack.separate_channels import settle_channels
 from qmcif_engine.stack.stack import (
-    N_SAMPLED_WINDOWS,
+    N_SAMPLED_PLACES,
     Stack,
     check_number,
     companions_of,
@@ -233,7 +233,7 @@ def test_windows_spread_over_all_of_a_large_stack_are_measured_for_its_focus_ran
 
     samples = sample_stack(Stack(names=number_images(40), image_shape=(3000, 5000), dtype=np.dtype(np.uint8), read=read))
 
-    assert len(samples) == N_SAMPLED_WINDOWS
+    assert len(samples) == 2 * N_SAMPLED_PLACES
     assert {number for number, _ in places} == set(range(40))
     is_seen = np.zeros((8, 8), bool)
     for _, window in places:
