@@ -276,7 +276,8 @@ class BarPlot(QWidget):
             # of hundreds of images only the marked one is named
             bar.setTextVisible(bar_px == BAR_PX or number == marked)
             bar.setFixedHeight(BAR_PX if number == marked else bar_px)
-            bar.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+            # napari's themes put the text in the middle
+            bar.setStyleSheet("text-align: left; padding-left: 4px")
             if column is not None:
                 column.addWidget(bar)
         self.setVisible(bool(figures))
