@@ -194,52 +194,6 @@ def time_series():
     return Image(np.stack(images), rgb=False, name="leaf", contrast_limits=(0, 255), **space)
 
 
-@pytest.fixture
-def add_result():
-    """Return what adds a stack and its result as a run would: the truth stands for the fused image."""
-    import numpy as np
-
-    from napari_qmcif.layers_in import choose_series
-    from napari_qmcif.layers_out import add_layers, describe_channel, record_provenance
-    from qmcif_engine import FusionConfig
-
-    def add(viewer, scene, *, name="leaf", record=(), **look):
-        layer = viewer.add_image(scene.images, name=name, rgb=scene.images.ndim == 4, **look)
-        series = choose_series([layer])
-        told = record_provenance(series.first, FusionConfig(), focus_range=(0, 255)) | dict(record)
-        parts = {"fused": scene.truth.copy(), "source_index": scene.depth_index.astype(np.uint16)}
-        return [layer, *add_layers(viewer, describe_channel(series, 0, parts, record=told, z_step=series.first.z_step[0]))]
-
-    return add
-
-
-@pytest.fixture
-def add_time_series():
-    """Return what adds a gray stack of two time points and its result: both scenes, whose truth stands for the fused images."""
-    from napari_qmcif.layers_in import choose_series
-    from napari_qmcif.layers_out import describe_channel, record_provenance
-    from qmcif_engine import FusionConfig, make_focus_stack
-
-    def add(viewer):
-        import numpy as np
-
-        scenes = [make_focus_stack(n_images=3, shape=(48, 64), seed=seed, is_color=False) for seed in (0, 1)]
-        space = {"axis_labels": ("t", "z", "y", "x"), "scale": (1, 4, 0.5, 0.5), "units": ("pixel", "um", "um", "um")}
-        images = np.stack([scene.images for scene in scenes])
-        layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(0, 255), **space)
-        series = choose_series([layer], "z")
-        record = record_provenance(series.first, FusionConfig(), focus_range=(0, 255))
-        parts = {
-            "fused": series.arrange([scene.truth for scene in scenes]),
-            "source_index": series.arrange([scene.depth_index.astype(np.uint16) for scene in scenes]),
-        }
-        for samples, attributes, _ in describe_channel(series, 0, parts, record=record, z_step=4.0):
-            viewer.add_image(samples, **attributes)
-        return scenes
-
-    return add
-
-
 def pytest_terminal_summary(terminalreporter):
     if _MISSING:
         terminalreporter.section("left out")
