@@ -56,7 +56,9 @@ class CompareWidget(Page):
         self._timer.timeout.connect(self._blink)
         self._wiped: Layer | None = None
         self._shown_before: list[Layer] = []
-        self.result.changed.connect(self._choose_other)
+        # that of another result is another layer
+        for follow in (self._remove_wipe, self._choose_other):
+            self.result.changed.connect(follow)
         for part in (self.result, self.other, self.wipes, self.wipe_at):
             part.changed.connect(self._wipe)
         self.blinks.changed.connect(self._toggle_blinking)
@@ -142,14 +144,12 @@ class CompareWidget(Page):
             for level in (first.data if first.multiscale else [first.data])
         ]
         shown: Any = levels if first.multiscale else levels[0]
-        key = str(first.unique_id)
-        if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[out.METADATA_KEY]["of"] == key:
+        if self._wiped is not None and self._wiped in self._viewer.layers:
             # the same layer while the line moves: another one would be added at every step of the slider
             self._wiped.data = shown
         else:
-            self._remove_wipe()
             look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
-            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {out.METADATA_KEY: {"part": "wipe", "of": key}}}
+            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {out.METADATA_KEY: {"part": "wipe"}}}
             with out.selection_kept(self._viewer):
                 self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
         self._show_only(self._wiped, second)

@@ -36,16 +36,11 @@ def is_depth_map(layer: Layer) -> bool:
     return out.is_index_map(layer) or out.part_of(layer) == "height"
 
 
-class HeightSurface(NamedTuple):
-    """Corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out."""
+def make_surface(depth: Any) -> tuple[Any, Any, int]:  # noqa: ANN401 - any array
+    """Return the surface of a map, shape (Y, X), of numbers of images, whole or between them.
 
-    corners: Any
-    triangles: Any
-    stride: int
-
-
-def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
-    """Return the surface of a map, shape (Y, X), of numbers of images, whole or between them."""
+    That is corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out.
+    """
     stride = 1
     while -(-depth.shape[0] // stride) * -(-depth.shape[1] // stride) > LARGEST_N_CORNERS:
         stride += 1
@@ -57,7 +52,7 @@ def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
     number = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
     first, right, below, across = (part.ravel() for part in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]))
     triangles = np.concatenate([np.stack([first, right, below], 1), np.stack([right, across, below], 1)])
-    return HeightSurface(corners, triangles, stride)
+    return corners, triangles, stride
 
 
 def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float], place: out.Place = ()) -> dict[str, Any]:
@@ -103,24 +98,24 @@ def show_depth(
     # an earlier surface goes first: it is neither to be hidden nor to be brought back
     show_flat(viewer)
     place, place_painted = (out.find_place(layer, viewer.dims.point) for layer in (index, painted))
-    made = make_surface(finest_level(index)[place])
-    values = made.corners[:, 0]
+    corners, triangles, stride = make_surface(finest_level(index)[place])
+    values = corners[:, 0]
     if painted is not None and not painted.rgb:
         # colors are given by corner instead, see `color_surface`
-        values = np.asarray(finest_level(painted)[place_painted][:: made.stride, :: made.stride]).ravel()
+        values = np.asarray(finest_level(painted)[place_painted][::stride, ::stride]).ravel()
     heights = out.read_record(index).get("height", {}) if out.part_of(index) == "height" else {}
     # heights without a unit count images
     step = (_convert(1.0, heights["unit"], index) if heights.get("unit") else _convert(z_step, unit, index)) * exaggerate
-    limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
+    limits = (float(corners[:, 0].min()), float(corners[:, 0].max()))
     hidden = [layer for layer in viewer.layers if layer.visible] if hide_others else []
     for layer in hidden:
         layer.visible = False
     viewer.add_surface(
-        (made.corners, made.triangles, values),
+        (corners, triangles, values),
         name=f"{_title(index)}{out.name_place(index, place)}: surface",
         metadata={out.METADATA_KEY: {"part": "surface"}, "qmcif_hidden": [str(layer.unique_id) for layer in hidden]},
         **Placement.of_layer(index).with_depth(step, start=0.0, unit=str(index.units[-1]), label="z"),
-        **color_surface(painted, made.stride, depths=limits, place=place_painted),
+        **color_surface(painted, stride, depths=limits, place=place_painted),
     )
     # the camera is turned last: fitting the view turns it back
     viewer.dims.ndisplay = 3
@@ -228,16 +223,16 @@ class DepthView(Page):
 
     def check(self) -> None:
         """Report in place what stands in the way, and allow what nothing stands in the way of."""
-        reason = ""
-        try:
-            check_maps(self.depth_map.value, self.painted.value)
-        except QmcifError as error:
-            reason = str(error)
-        self.show_button.enabled = not reason
-        if reason or not out.is_index_map(self.depth_map.value):
-            self.row.forbid(reason or "another height map needs a source map: choose it above")
-        else:
-            self.row.allow()
+        self.row.check(self._check)
+
+    def _check(self) -> str:
+        self.show_button.enabled = False
+        check_maps(self.depth_map.value, self.painted.value)
+        self.show_button.enabled = True
+        if not out.is_index_map(self.depth_map.value):
+            msg = "another height map needs a source map: choose it above"
+            raise InvalidImageError(msg)
+        return ""
 
     def show_surface(self) -> None:
         """Show the surface; refusals are shown in place."""

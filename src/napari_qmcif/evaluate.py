@@ -22,7 +22,7 @@ from napari_qmcif.layers_in import ChosenStack, lazy_level
 from napari_qmcif.preferences import write_text
 from napari_qmcif.work_row import Page, WorkRow
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import FusionProgress, InvalidImageError, QmcifError, evaluate
+from qmcif_engine import FusionProgress, InvalidImageError, evaluate
 
 MEANINGS = {
     "Q_MI": "mutual information kept from the sources",
@@ -127,12 +127,7 @@ class EvaluateWidget(Page):
 
     def check(self) -> None:
         """Report in place what stands in the way, and allow the evaluation where nothing does."""
-        try:
-            request = self._assemble()
-        except QmcifError as error:
-            self.row.forbid(str(error))
-        else:
-            self.row.allow(request.note)
+        self.row.check(lambda: self._assemble().note)
 
     def export(self, path: Path) -> None:
         """Write the figures as CSV: one row a figure, the first column names the result."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import Field, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -37,17 +37,6 @@ OPAQUE = ("opaque", "translucent", "translucent_no_depth")
 
 SESSIONS: WeakKeyDictionary[Any, SimpleNamespace] = WeakKeyDictionary()
 """The options in the form of each viewer, and the run that is under way, for the next time the dock is opened."""
-
-
-def make_option_box(item: Field[Any], value: Any) -> Any:  # noqa: ANN401 - a widget, and its value
-    """Return the widget of one field of `RunOptions`."""
-    look = item.metadata
-    made: Any = create_widget(value, annotation=look["annotation"], name=item.name, label=look["label"], options=dict(look["options"]))
-    if isinstance(made, FileEdit):
-        made.choose_btn.text = "…"
-    if item.name == "destination":
-        made.line_edit.native.setPlaceholderText("in memory")
-    return made
 
 
 class FuseWidget(Container[Any]):
@@ -125,19 +114,19 @@ class FuseWidget(Container[Any]):
 
     def check(self) -> None:
         """Report in place what stands in the way of a run, and allow it where nothing does."""
-        try:
-            series = self.choose()
-            self.settings.read_config()
-            choose_target(self.run_options, series)
-        except QmcifError as error:
-            self.row.forbid(str(error))
-        else:
-            n_channels, n_points = len(series.titles), series.n_points
-            words = [series.first.note] * bool(series.first.note)
-            if n_channels * n_points > 1:
-                places = [f"{n_channels} channels"] * (n_channels > 1) + [f"{n_points} time points"] * (n_points > 1)
-                words.append(f"{n_channels * n_points} stacks of {series.first.n_images} images are fused: {', '.join(places)}")
-            self.row.allow("; ".join(words))
+        self.row.check(self._describe)
+
+    def _describe(self) -> str:
+        """Return what is fused, in words; refuse what cannot be."""
+        series = self.choose()
+        self.settings.read_config()
+        choose_target(self.run_options, series)
+        n_channels, n_points = len(series.titles), series.n_points
+        words = [series.first.note] * bool(series.first.note)
+        if n_channels * n_points > 1:
+            places = [f"{n_channels} channels"] * (n_channels > 1) + [f"{n_points} time points"] * (n_points > 1)
+            words.append(f"{n_channels * n_points} stacks of {series.first.n_images} images are fused: {', '.join(places)}")
+        return "; ".join(words)
 
     def run(self) -> None:
         """Fuse what is chosen, as the settings say; a run that is under way goes on."""
@@ -210,8 +199,14 @@ class FuseWidget(Container[Any]):
         return content
 
     def _make_box(self, name: str) -> Any:  # noqa: ANN401 - a widget
-        item = next(item for item in fields(RunOptions) if item.name == name)
-        self.boxes[name] = box = make_option_box(item, getattr(self.run_options, name))
+        look = next(item.metadata for item in fields(RunOptions) if item.name == name)
+        options = {"annotation": look["annotation"], "label": look["label"], "options": dict(look["options"])}
+        box: Any = create_widget(getattr(self.run_options, name), name=name, **options)
+        self.boxes[name] = box
+        if isinstance(box, FileEdit):
+            box.choose_btn.text = "…"
+        if name == "destination":
+            box.line_edit.native.setPlaceholderText("in memory")
         box.changed.connect(lambda value: self._on_box(name, value))
         return box
 
@@ -291,7 +286,7 @@ class FuseWidget(Container[Any]):
         if "settings" not in record:
             self.choose()
             self.settings.read_config()
-            return self.images.value, self.run_options, self.settings.preset, self.settings.list_changes()
+            return self.images.value, self.run_options, self.settings.preset_box.value, self.settings.list_changes()
         stack = find_sources(active, list(self._viewer.layers))
         if stack is None:
             msg = f"the images that {active.name!r} was made of are not there any more; they are needed: open them again"

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,23 +207,23 @@ def fuse_series(request: FusionRequest, *, job: EngineWorker) -> list[Outcome]:
     return joined
 
 
-_clusters: list[Any] = []
-"""The cluster that was started on this machine; it serves all runs of the session."""
+@cache
+def _start_cluster() -> Any:  # noqa: ANN401 - a cluster
+    """Return the cluster on this machine, which is started once and serves all runs of the session."""
+    from distributed import LocalCluster
+
+    # any free port, and on this machine only: the usual one may be taken by a cluster of somebody else
+    cluster = LocalCluster(dashboard_address="127.0.0.1:0")
+    # its processes must not outlive the viewer
+    atexit.register(cluster.close)
+    return cluster
 
 
 def _connect(scheduler: str) -> Any:  # noqa: ANN401 - a client
     """Return a client of the scheduler at an address, or of one on this machine."""
     # without the package there is none to start: connecting names what to install
-    if scheduler != LOCAL or find_spec("distributed") is None:
-        return connect_to_scheduler(scheduler)
-    from distributed import LocalCluster
-
-    if not _clusters:
-        # any free port, and on this machine only: the usual one may be taken by a cluster of somebody else
-        _clusters.append(LocalCluster(dashboard_address="127.0.0.1:0"))
-        # its processes must not outlive the viewer
-        atexit.register(_clusters[0].close)
-    return connect_to_scheduler(_clusters[0].scheduler_address)
+    is_started_here = scheduler == LOCAL and find_spec("distributed") is not None
+    return connect_to_scheduler(_start_cluster().scheduler_address if is_started_here else scheduler)
 
 
 def _fuse_point(request: FusionRequest, point: int, *, job: EngineWorker, options: dict[str, Any]) -> list[Outcome]:

@@ -6,16 +6,14 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array as da
 import numpy as np
+from napari.types import LayerDataTuple
 
 from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, PART_NAMES, choose_colors
 from qmcif_engine import FileStack, ImageMetadata, InvalidConfigError, QmcifError, WrittenImage, open_stack
-
-if TYPE_CHECKING:
-    from napari.types import LayerDataTuple
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +29,7 @@ SAMPLED_SIDE_PX = 1024
 LARGEST_LOADED_SAMPLES = 3 * 2**24
 """Results up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
 
-Reader = Callable[[str], "list[LayerDataTuple]"]
+Reader = Callable[[str], list[LayerDataTuple]]
 
 
 def get_reader(path: str | Sequence[str]) -> Reader | None:
@@ -83,7 +81,7 @@ def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -
     except QmcifError as error:
         if not error.choices:
             raise
-        refused, layers = error, list["LayerDataTuple"]()
+        refused, layers = error, list[LayerDataTuple]()
     for number, name in enumerate(refused.choices, 1):
         try:
             layers += read_stack(inputs, image=number, image_name=name)

@@ -89,11 +89,6 @@ class SettingsForm(Container[Any]):
         self.load_button.changed.connect(lambda: self._ask(QFileDialog.getOpenFileName, "Load settings", "", self.load))
         self.save_button.changed.connect(lambda: self._ask(QFileDialog.getSaveFileName, "Save settings", "settings.toml", self.save))
 
-    @property
-    def preset(self) -> str:
-        """Name of the preset the settings started from."""
-        return str(self.preset_box.value)
-
     def read_config(self) -> FusionConfig:
         """Return the settings as they stand; refuse those that cannot go together."""
         return FusionConfig().replaced(self._flat)
@@ -106,7 +101,7 @@ class SettingsForm(Container[Any]):
 
     def list_changes(self) -> dict[str, Any]:
         """Return the settings that differ from the preset's, by ``section.name``."""
-        reference = flatten(PRESETS[self.preset])
+        reference = flatten(PRESETS[self.preset_box.value])
         return {name: value for name, value in self._flat.items() if value != reference[name]}
 
     def reset(self) -> None:
@@ -148,7 +143,7 @@ class SettingsForm(Container[Any]):
                 part.setVisible(is_shown)
         self._is_showing = False
         self.fold.setText(f"Method ({len(changes)} changed)" if changes else "Method")
-        self.reset_button.enabled = bool(changes) or self.preset != read_preferences().preset
+        self.reset_button.enabled = bool(changes) or self.preset_box.value != read_preferences().preset
 
     def _build_rows(self) -> QWidget:
         content = QWidget()

@@ -56,16 +56,13 @@ class WorkRow(Container[Any]):
         """Whether a worker is under way."""
         return self._worker is not None
 
-    def allow(self, note: str = "") -> None:
-        """Enable the button; a note may stand beside it."""
-        self.is_allowed = True
+    def check(self, find_note: Callable[[], str]) -> None:
+        """Enable the button, with a note, or disable it where finding the note is refused, with the reason."""
+        try:
+            note, self.is_allowed = find_note(), True
+        except QmcifError as error:
+            note, self.is_allowed = str(error), False
         self.reason.show_text(note)
-        self._show_state()
-
-    def forbid(self, reason: str) -> None:
-        """Disable the button and name the reason."""
-        self.is_allowed = False
-        self.reason.show_text(reason)
         self._show_state()
 
     def toggle(self) -> None:
