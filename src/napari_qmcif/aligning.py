@@ -55,12 +55,12 @@ def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: Engine
 
 
 def align_images(images: Sequence[Any], stack: ChosenStack, *, job: EngineWorker) -> Stack:
-    """Return the images of a chosen stack, or what was read of them, aligned and evened out as it says."""
+    """Return the images of a chosen stack, or what was read of them, aligned and evened out as its fields specify."""
     return prepare(_open_images(images, n_channels=stack.n_channels, job=job), stack, job=job)
 
 
 def prepare(opened: Stack, stack: ChosenStack, *, job: EngineWorker) -> Stack:
-    """Return a stack aligned and evened out as the chosen stack says; movement and brightness are estimated once."""
+    """Return a stack aligned and evened out as the chosen stack specifies; movement and brightness are estimated once."""
 
     def report(done: int, total: int) -> None:
         job.report(FusionProgress(done, total))
@@ -112,9 +112,9 @@ class Advice(NamedTuple):
 def advise(stack: ChosenStack, *, job: EngineWorker) -> Advice:
     """Return advice for a stack whose images visibly moved or differ in brightness, as far as nothing is done about it."""
     opened = _open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
-    moved = stack.align == "none" and stack.transforms is None and _once(stack, "hint", lambda: _try(suggest_alignment, opened))
-    differs = not stack.even_exposure and _once(stack, "exposure hint", lambda: _try(suggest_even_exposure, opened))
-    # a judgment that was cut short is empty, which must not pass for a good sign
+    moved = stack.align == "none" and stack.transforms is None and _once(stack, "hint", lambda: _suggest(suggest_alignment, opened))
+    differs = not stack.even_exposure and _once(stack, "exposure hint", lambda: _suggest(suggest_even_exposure, opened))
+    # an interrupted suggestion is empty, which must not be taken for none
     job.check_cancelled()
     words = [f"neighboring images moved by about {moved.movement_px:.0f} px"] if moved else []
     words += [f"brightness or color differ by about {100 * differs.difference:.0f} %"] if differs else []
@@ -122,9 +122,9 @@ def advise(stack: ChosenStack, *, job: EngineWorker) -> Advice:
     return Advice("; ".join(words), changes | ({"even_exposure": True} if differs else {}))
 
 
-def _try(judge: Callable[[Stack], Any], opened: Stack) -> Any:  # noqa: ANN401 - a suggestion, or None
+def _suggest(find: Callable[[Stack], Any], opened: Stack) -> Any:  # noqa: ANN401 - a suggestion, or None
     try:
-        return judge(opened)
+        return find(opened)
     except QmcifError:  # the fusion itself will report what is wrong
         return None
 

@@ -40,7 +40,7 @@ TABLE_HEIGHT_PX = 110
 
 
 class EvaluationRequest(NamedTuple):
-    """What is to be judged, what counts as black and white where the type of the samples leaves that open, and a note for the user."""
+    """What is evaluated, the samples of black and white where their type leaves that open, and a note for the user."""
 
     name: str
     stack: ChosenStack
@@ -53,11 +53,11 @@ class EvaluationRequest(NamedTuple):
 def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, point: Sequence[float] = ()) -> EvaluationRequest:
     """Return the request, once everything is known to be of one size and type.
 
-    Of a result with several images, such as one per time point, the one at a point of the world is judged.
+    Of a result with several images, such as one per time point, the one at a point of the world is evaluated.
     Floats have no black and white of their own: what the result's layer shows as such is taken.
     """
-    judged = {layer: lazy_level(layer)[out.find_place(layer, point)] for layer in (result, truth) if layer is not None}
-    for layer, array in judged.items():
+    samples = {layer: lazy_level(layer)[out.find_place(layer, point)] for layer in (result, truth) if layer is not None}
+    for layer, array in samples.items():
         if array.shape[:2] != stack.size_px or bool(layer.rgb) != stack.is_color or array.dtype != stack.stored_dtype:
             msg = (
                 f"{layer.name!r} is {array.dtype} of shape {array.shape}, the sources are {stack.stored_dtype} of {stack.size_px} pixels; "
@@ -72,7 +72,7 @@ def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, 
     note = "the images were aligned to make this result; it is compared with them as they are, so the figures are low"
     name = f"{result.name}{out.name_place(result, out.find_place(result, point))}"
     return EvaluationRequest(
-        name, stack, judged[result], judged.get(truth), sample_range, note if was_moved and not stack.is_prepared else ""
+        name, stack, samples[result], samples.get(truth), sample_range, note if was_moved and not stack.is_prepared else ""
     )
 
 
@@ -156,8 +156,8 @@ class EvaluateWidget(Page):
     def _make_work(self) -> EngineWorker:
         return EngineWorker(evaluate_layers, self._assemble(), on_return=self._show)
 
-    def _show(self, judged: tuple[str, dict[str, float]]) -> None:
-        name, figures = judged
+    def _show(self, found: tuple[str, dict[str, float]]) -> None:
+        name, figures = found
         self.figures[name] = figures
         # decibels are no shares
         self.plot.show_figures({symbol: figure for symbol, figure in figures.items() if not symbol.startswith("PSNR")})

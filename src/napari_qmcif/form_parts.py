@@ -52,7 +52,7 @@ class _SteadyBox(ComboBox):
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the present choices; emit a change only where what was chosen is gone."""
         before = self.value
-        # for a moment the first entry is chosen, which nobody is to notice
+        # for a moment the first entry is chosen, which is no change
         with self.changed.blocked():
             # emptied first: old entries are found by name, and renamed ones appended at the end
             self.native.clear()

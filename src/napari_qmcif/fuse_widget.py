@@ -129,7 +129,7 @@ class FuseWidget(Container[Any]):
         return "; ".join(words)
 
     def run(self) -> None:
-        """Fuse what is chosen, as the settings say; a run that is under way goes on."""
+        """Fuse what is chosen with the present settings; a run that is under way goes on."""
         self.row.start()
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events

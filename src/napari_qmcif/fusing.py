@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
 
 
 def choose_images(layers: Sequence[Any], options: RunOptions, *, point: Sequence[float] = ()) -> StackSeries:
-    """Return what is to be fused, prepared as the options say; nothing is read but a file of transforms."""
+    """Return what is to be fused, prepared as the options specify; nothing is read but a file of transforms."""
     series = choose_series(layers, options.axis, decide_by=options.decide_by, point=point if options.is_shown_only else None)
     numbers, reference = parse_numbers(options.leave_out, n_images=series.first.n_images), options.reference
     if reference in [number + 1 for number in numbers]:

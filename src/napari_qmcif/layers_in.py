@@ -76,7 +76,7 @@ class ChosenStack:
 
     Arrays are one a layer, the finest level of a pyramid. `index` cuts an image out of each; its entry of `axis`, which is None for several
     layers, is replaced by the number of the image. `image_axes` are rows and columns. Before they are fused, images are moved to coincide
-    as `align` or a file of transforms says, and evened out; the reference stays as it is, the middle one where none is given. Images that
+    by `align` or by a file of transforms, and evened out; the reference stays as it is, the middle one where none is given. Images that
     are left out are counted from 0. A note is something the user should know that does not stand in the way.
     """
 
@@ -301,7 +301,7 @@ def choose_layers(layers: Sequence[Any]) -> ChosenStack:
             raise InvalidImageError(msg)
     places = [Placement.of_layer(layer, (0, 1)) for layer in layers]
     is_one_place = all(place.is_close_to(places[0]) for place in places)
-    # napari shows moved layers apart, but the fusion goes by pixels: said, not refused
+    # napari shows moved layers apart, but the fusion goes by pixels: noted, not refused
     note = f"the layers lie at different places; they are fused pixel by pixel, at the place of {layers[0].name!r}"
     return ChosenStack(
         layers=tuple(layers),

@@ -1,4 +1,4 @@
-"""Layers of results: how they look, what they say about their origin, and how sources and parts are found again by it."""
+"""Layers of results: how they look, the record of their origin, and how sources and parts are found again by it."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def find_shown_sources(fused: Layer | None, viewer: Viewer) -> ChosenStack | Non
 
 
 def choose_sources(fused: Layer, chosen: Sequence[Layer], viewer: Viewer) -> tuple[ChosenStack, bool]:
-    """Return the stack that the shown image of a result was made from, and whether its record says so.
+    """Return the stack that the shown image of a result was made from, and whether that is known from its record.
 
     A person may have chosen others than those of the record: images, or one layer, whose planes are taken where the sliders stand.
     """
@@ -236,7 +236,7 @@ def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | Non
 def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
     """Return the stack with the images that a result was made of, aligned and evened out as they were.
 
-    Refused where they were moved as a file said that is not there any more: the result does not hold what stood in it.
+    Refused where they were moved by a file of transforms that is gone: the result does not hold what stood in it.
     """
     record = read_record(fused)
     file = record.get("transforms_file")

@@ -30,7 +30,7 @@ class Preferences(NamedTuple):
 
 
 def read_preferences() -> Preferences:
-    """Return what Preferences say."""
+    """Return the values of napari's Preferences."""
     try:
         found: Any = get_plugin_settings(PLUGIN).fusion
     except (AttributeError, KeyError):  # a napari that does not know this plugin by its manifest
@@ -100,7 +100,7 @@ _TIPS = {
 
 
 def _option(default: Any, label: str, tooltip: str, *, kind: Any = None, group: str = "", **look: Any) -> Any:  # noqa: ANN401 - any value
-    """Return a field with its row in the form: the fold it stands in, the type where the default does not tell it, options of magicgui."""
+    """Return a field with its row in the form: the fold it stands in, the type where it is not that of the default, options of magicgui."""
     metadata = {
         "group": group,
         "annotation": type(default) if kind is None else kind,

@@ -21,7 +21,7 @@ CLAIMED = (".czi", ".lif", ".nd2", ".ome.tif", ".ome.tiff")
 """Names of files that the manifest claims, too."""
 
 CHANNEL_COLORS = ("#00ff00", "#ff00ff", "#00ffff", "#ffff00", "#ff0000", "#0000ff")
-"""For channels recorded one by one whose file says no colors."""
+"""For channels recorded one by one whose file has no colors."""
 
 SAMPLED_SIDE_PX = 1024
 """Contrast limits come from so much of the middle of an image: to find its own, a layer would read whole images on the GUI thread."""
@@ -219,7 +219,7 @@ def _is_image_name(path: Path) -> bool:
 
 
 def describe_axes(labels: Sequence[str], metadata: ImageMetadata) -> dict[str, Any]:
-    """Return names of axes, rows and columns last, with the scale and units of those in space where the file says them."""
+    """Return names of axes, rows and columns last, with the scale and units of those in space where the file has them."""
     if metadata.pixel_size is None or metadata.unit is None:
         return {"axis_labels": labels}
     before = [(metadata.z_step or 1.0, metadata.unit) if label == "z" else (1.0, "pixel") for label in labels[:-2]]

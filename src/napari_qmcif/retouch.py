@@ -36,7 +36,7 @@ ORIGINAL_KEY = "qmcif_original"
 
 HINT = "Paint with napari's brush; Ctrl+Z takes a stroke back, - and = choose another image. Stop and Start go on with the same strokes."
 STROKES = {"outlined": (1, 1.0), "tinted": (0, 0.4), "hidden": (0, 0.0)}
-"""Width of the outline, 0 for an area, and opacity: an outline hides nothing of what one judges."""
+"""Width of the outline, 0 for an area, and opacity: an outline hides nothing of the image."""
 
 
 def prepare_sources(stack: ChosenStack, *, fused: Layer, index: Layer | None) -> ChosenStack:
@@ -110,7 +110,7 @@ class RetouchSession(QObject):
         self._piece: _Piece | None = None
         self._is_over = False
         self._config, focus_range = out.read_settings(fused)
-        # what the record says was measured at the first time point; that of others is known when they are first painted on
+        # the record has that of the first time point; that of others is known when they are first painted on
         self._focus_ranges: dict[out.Place, Any] = {} if focus_range is None else {(0,) * (index.ndim - 2): focus_range}
         self._original = Original.of_result(fused, shape=index.data.shape, n_images=stack.n_images)
         self.labels = self._open_labels()
@@ -200,7 +200,7 @@ class RetouchSession(QObject):
         self._job.start()
 
     def _retouch(self, piece: _Piece, stack: ChosenStack, *, job: EngineWorker) -> RetouchedWindow:
-        """Ask the engine; runs in the worker thread, while nobody else changes what it reads."""
+        """Retouch by the engine; runs in the worker thread, while nothing changes what it reads."""
         fused, index = self._original.images[piece.place]
         return retouch(
             align_images(stack.cut_images(), stack, job=job),

@@ -22,7 +22,7 @@ def read_board_layers() -> list[LayerDataTuple]:
 
 
 def read_neuron_layers() -> list[LayerDataTuple]:
-    """Read a confocal stack of a neuron; its file says no sizes, so that the layer has none."""
+    """Read a confocal stack of a neuron; its file holds no pixel sizes, so that the layer has none."""
     with open_stack(SAMPLES / "neuron" / "neuron.tif") as stack:
         planes = np.asarray(stack.to_dask())
     # the soma is many times as bright as the dendrites: shown up to its own level, they would be black

@@ -127,7 +127,7 @@ class WorkRow(Container[Any]):
             show(*reported)
 
     def _show_phase(self, text: str) -> None:
-        # steps of aligning say nothing about those of fusing
+        # steps of aligning and of fusing take different times
         self._left.begin(steps_a_tile=1 if self._worker is None else self._worker.steps_a_tile)
         self._note = f"{text} …"
         self.message.show_text(self._note)

@@ -59,7 +59,7 @@ class EngineWorker(QObject):
         self._reported_at = float("-inf")
         self._is_cancelled = self._is_over = self._is_compiling = False
         self.is_waited_for = is_waited_for
-        # for whoever shows it: how many steps are one tile, and what to say of it when it was cancelled
+        # to be shown: how many steps are one tile, and the message after it was cancelled
         self.steps_a_tile, self.if_cancelled = 1, CANCELLED
         self.phase, self.remarks = "", list[str]()
         self._ended.connect(self._conclude, Qt.ConnectionType.QueuedConnection)
@@ -83,11 +83,11 @@ class EngineWorker(QObject):
             self._left.emit()
 
     def is_cancelled(self) -> bool:
-        """Return whether the work shall stop; the engine asks this between its steps."""
+        """Return whether to stop the work; the engine asks this between its steps."""
         return self._is_cancelled
 
     def check_cancelled(self) -> None:
-        """End the work by raising `Cancelled` where it shall stop."""
+        """End the work by raising `Cancelled` where it was cancelled."""
         if self._is_cancelled:
             msg = "the work was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
