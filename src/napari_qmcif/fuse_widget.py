@@ -258,9 +258,7 @@ class FuseWidget(Container[Any]):
         self._timer.stop()
         self.advice_button.visible = False
         if self._adviser is not None:
-            self._adviser.returned.disconnect(self._show_advice)
             self._adviser.cancel()
-            self._adviser = None
 
     def _take_advice(self) -> None:
         self.set_options(**self._advice.changes)

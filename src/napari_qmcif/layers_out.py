@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Layer
 from napari.types import LayerDataTuple
+from napari.utils.colormaps import DirectLabelColormap, ensure_colormap
 from napari.viewer import Viewer
 
 from napari_qmcif.layers_in import ChosenStack, StackSeries, choose_layers, choose_planes, choose_series, finest_level, list_axes
@@ -116,6 +117,13 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
     colormap = "gray" if is_share else "viridis" if part == "height" else "turbo"
     # napari takes no equal limits
     return {"contrast_limits": (low, high if high > low else low + 1), "colormap": colormap}
+
+
+def color_sources(n_images: int) -> DirectLabelColormap:
+    """Return the colors of the source index for the labels of the images, and none for what the engine decides."""
+    colors: dict[int | None, Any] = {None: np.zeros(4), 0: np.zeros(4)}
+    colors.update(enumerate(ensure_colormap("turbo").map(np.linspace(0, 1, n_images)), start=1))
+    return DirectLabelColormap(color_dict=colors)
 
 
 def describe_channel(

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from magicgui.widgets import CheckBox, ComboBox, Container, PushButton
 from napari.layers import Layer
-from napari.utils.colormaps import DirectLabelColormap, ensure_colormap
 from napari.viewer import Viewer
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
@@ -50,10 +49,8 @@ def prepare_sources(stack: ChosenStack, *, fused: Layer, index: Layer | None) ->
             raise InvalidImageError(msg)
     shapes = [tuple(layer.data.shape[: layer.ndim]) for layer in (fused, index)]
     if shapes[0] != shapes[1] or shapes[0][-2:] != stack.size_px:
-        msg = (
-            f"{fused.name!r} has shape {shapes[0]}, {index.name!r} {shapes[1]} and the sources {stack.size_px}; a source map of the same "
-            "result and the images it was fused from are needed: choose them"
-        )
+        found = f"{fused.name!r} has shape {shapes[0]}, {index.name!r} {shapes[1]} and the sources {stack.size_px}"
+        msg = f"{found}; the source map and the images of one result are needed: choose them"
         raise InvalidImageError(msg)
     return out.prepare_alike(stack, fused)
 
@@ -154,7 +151,7 @@ class RetouchSession(QObject):
             return found[-1]
         # whole numbers, but no source index
         look = {"name": "retouch", "metadata": {out.METADATA_KEY: {"part": "retouch", "of": original.name}}}
-        colors = color_sources(self._stack.n_images)
+        colors = out.color_sources(self._stack.n_images)
         labels = self._viewer.add_labels(original.applied.copy(), colormap=colors, **look, **transform_of(self._fused))
         labels.brush_size = BRUSH_SIZE_PX
         return labels
@@ -244,13 +241,6 @@ def find_piece(painted: Any, applied: Any) -> tuple[out.Place, Window] | None:  
     return None
 
 
-def color_sources(n_images: int) -> DirectLabelColormap:
-    """Return the colors of the source index for the labels of the images, and none for what the engine decides."""
-    colors: dict[int | None, Any] = {None: np.zeros(4), 0: np.zeros(4)}
-    colors.update(enumerate(ensure_colormap("turbo").map(np.linspace(0, 1, n_images)), start=1))
-    return DirectLabelColormap(color_dict=colors)
-
-
 class RetouchWidget(Container[Any]):
     """Choice of a result and of the image that the brush takes."""
 
@@ -280,9 +270,10 @@ class RetouchWidget(Container[Any]):
         for box in (self.source_index, self.sources):
             box.changed.connect(self.check)
         self.start_button.changed.connect(self.toggle)
-        for tool in (self.paint_with, self.strokes, self.follows_slider):
-            tool.changed.connect(self._use_tools)
-        napari_viewer.dims.events.current_step.connect(self._use_tools)
+        self.paint_with.changed.connect(self._choose_image)
+        self.strokes.changed.connect(self._show_strokes)
+        self.follows_slider.changed.connect(self._follow_slider)
+        napari_viewer.dims.events.current_step.connect(self._follow_slider)
         self._show_state()
         self.find_parts()
 
@@ -340,15 +331,15 @@ class RetouchWidget(Container[Any]):
         # 0 would paint nothing, which looks like a fault
         self.paint_with.value = self.paint_with.value or 1
         self.session = session
-        self._use_tools()
-        self._show_state()
+        for prepare in (self._show_strokes, self._choose_image, self._follow_slider, self._show_state):
+            prepare()
         self.message.show_text(HINT)
 
     def shut_down(self) -> None:
         """End retouching and let go of the viewer."""
         if self.session is not None:
             self.session.end()
-        self._viewer.dims.events.current_step.disconnect(self._use_tools)
+        self._viewer.dims.events.current_step.disconnect(self._follow_slider)
 
     def _find_stack(self) -> ChosenStack:
         fused = self.result.value
@@ -359,7 +350,7 @@ class RetouchWidget(Container[Any]):
         return prepare_sources(stack, fused=fused, index=self.source_index.value)
 
     def _color_images(self) -> None:
-        for number, color in color_sources(max(len(self._images) - 1, 1)).color_dict.items():
+        for number, color in out.color_sources(max(len(self._images) - 1, 1)).color_dict.items():
             if number:
                 swatch = QPixmap(16, 16)
                 swatch.fill(QColor.fromRgbF(*(float(part) for part in color)))
@@ -369,18 +360,22 @@ class RetouchWidget(Container[Any]):
         if self.session is not None:
             self.paint_with.value = int(self.session.labels.selected_label)
 
-    def _use_tools(self, _: object = None) -> None:
-        """Show strokes as chosen, and paint with the chosen image, or with that of the focus slider; one left out changes nothing."""
-        if self.session is None:
-            return
-        labels, (layer, axis, frames) = self.session.labels, self._slider
-        labels.contour, labels.opacity = STROKES[self.strokes.value]
-        if self.follows_slider.value and axis is not None:
+    def _show_strokes(self, _: object = None) -> None:
+        if self.session is not None:
+            self.session.labels.contour, self.session.labels.opacity = STROKES[self.strokes.value]
+
+    def _choose_image(self, _: object = None) -> None:
+        if self.session is not None:
+            self.session.labels.selected_label = self.paint_with.value
+
+    def _follow_slider(self, _: object = None) -> None:
+        """Paint with the image that the focus slider stands at, where that is wanted; one that was left out changes nothing."""
+        layer, axis, frames = self._slider
+        if self.session is not None and self.follows_slider.value and axis is not None:
             # the slider moves in the world, whose steps may be micrometers
             step = round(float(layer.world_to_data(self._viewer.dims.point)[axis]))
             if step in frames:
                 self.paint_with.value = frames.index(step) + 1
-        labels.selected_label = self.paint_with.value
 
     def _on_end(self, reason: str) -> None:
         if self.session is not None:

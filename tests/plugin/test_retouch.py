@@ -11,9 +11,9 @@ from napari.utils.notifications import notification_manager
 
 from napari_qmcif import retouch
 from napari_qmcif.layers_in import choose_planes
-from napari_qmcif.layers_out import is_index_map
+from napari_qmcif.layers_out import color_sources, is_index_map
 from napari_qmcif.reader import open_files
-from napari_qmcif.retouch import LARGEST_PIECE_PX, RetouchWidget, color_sources, find_piece, prepare_sources
+from napari_qmcif.retouch import LARGEST_PIECE_PX, RetouchWidget, find_piece, prepare_sources
 from qmcif_engine import InvalidImageError, Transforms, fuse, make_focus_stack, save_transforms, write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel
 
@@ -316,7 +316,7 @@ def test_what_does_not_belong_together_or_lies_on_disk_is_refused():
         (flat, None, "no source index is chosen; that of the result is needed: fuse a stack first"),
         (pyramid, flat, "'large' is on disk; .*: run the fusion without a place under Result"),
         (wide, wide, r"'wide' has shape \(6, 9\), 'wide' \(6, 9\) and the sources \(6, 8\)"),
-        (several, flat, r"has shape \(2, 6, 8\), 'a' \(6, 8\) and the sources \(6, 8\); a source map of the same result"),
+        (several, flat, r"has shape \(2, 6, 8\), 'a' \(6, 8\) and the sources \(6, 8\); the source map and the images of one result"),
     ):
         with pytest.raises(InvalidImageError, match=words):
             prepare_sources(stack, fused=fused, index=index)
