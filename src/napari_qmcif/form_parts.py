@@ -272,12 +272,12 @@ class BarPlot(QWidget):
             # some scores can be negative; a bar cannot
             bar.setRange(0, 1000)
             bar.setValue(round(1000 * max(figure, 0.0) / longest))
-            bar.setFormat(f"{figure:.3f}  {name}{'  ◂' * (number == marked)}")
+            bar.setFormat(f" {figure:.3f}  {name}{'  ◂' * (number == marked)}")
             # of hundreds of images only the marked one is named
             bar.setTextVisible(bar_px == BAR_PX or number == marked)
             bar.setFixedHeight(BAR_PX if number == marked else bar_px)
             # napari's themes put the text in the middle
-            bar.setStyleSheet("text-align: left; padding-left: 4px")
+            bar.setStyleSheet("text-align: left")
             if column is not None:
                 column.addWidget(bar)
         self.setVisible(bool(figures))
