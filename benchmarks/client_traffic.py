@@ -21,7 +21,7 @@ from tornado.iostream import IOStream
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import qmcif_engine
 from qmcif_engine import make_focus_stack, write_image, write_stack
 from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.parser import build_parser
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -128,6 +128,7 @@ def test_the_python_code_of_a_how_to_page_runs(code: str, inputs: Path, monkeypa
     runpy.run_path(str(script), run_name="__main__")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the extra docs is not installed")
@@ -143,6 +144,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "<math" in (tmp_path / "site" / "method.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_notebook_runs(path: Path) -> None:

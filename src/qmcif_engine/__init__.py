@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.depth import HeightMap as HeightMap, HeightRequest as HeightRequest, height_map
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.fusing.batch import BatchRow as BatchRow, Group as Group, find_groups, run_batch
-    from qmcif_engine.fusing.decomposing import decompose
-    from qmcif_engine.fusing.focus_response import focus_response
+    from qmcif_engine.fusing.inspection import decompose, focus_response
     from qmcif_engine.fusing.in_memory import FusionResult as FusionResult, fuse
     from qmcif_engine.fusing.lazy import LazyFusion as LazyFusion, fuse_lazily
     from qmcif_engine.fusing.file_run import FileReport as FileReport
@@ -29,18 +28,17 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.fusing.to_file import fuse_in_slabs, fuse_to_file
     from qmcif_engine.io.input.file_stack import FileStack as FileStack
     from qmcif_engine.io.input.image_file import ImageFile as ImageFile
-    from qmcif_engine.io.input.readers import read_image
-    from qmcif_engine.io.input.stack_input import open_stack
+    from qmcif_engine.io.input.open import read_image
+    from qmcif_engine.io.input.open import open_stack
     from qmcif_engine.io.input.written_image import WrittenImage as WrittenImage
     from qmcif_engine.io.output.stack_output import write_stack
     from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
-    from qmcif_engine.io.output.writers import write_image
+    from qmcif_engine.io.output.formats import write_image
     from qmcif_engine.method.solver import Decomposition as Decomposition
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.metrics.evaluation import Evaluation as Evaluation
     from qmcif_engine.retouching import RetouchedWindow as RetouchedWindow, retouch
-    from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-    from qmcif_engine.run.execution import FusionProgress as FusionProgress
+    from qmcif_engine.run.execution import FusionProgress as FusionProgress, connect_to_scheduler
     from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion as AlignmentSuggestion, suggest_alignment
     from qmcif_engine.stack.alignment.transforms import Transforms as Transforms
     from qmcif_engine.stack.exposure import (

@@ -8,8 +8,7 @@ import tifffile
 
 from qmcif_engine import fuse, fuse_lazily, fuse_to_file
 from qmcif_engine.cli import main
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack, read_image
 from qmcif_engine.stack.samples import to_samples
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window

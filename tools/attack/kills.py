@@ -35,7 +35,7 @@ from fast_folder import fastest_folder
 from faults import Fault, Faults
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 LONGEST_SECONDS = 20.0

@@ -14,7 +14,7 @@ from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import peak_memory_bytes, progress_bar, report_outputs_among, report_repeated, show_bytes
 from qmcif_engine.fusing.outputs import label_times
-from qmcif_engine.io.output.output_formats import name_beside
+from qmcif_engine.io.output.formats import name_beside
 from qmcif_engine.io.output.stack_output import check_stack_output, write_stack
 
 if TYPE_CHECKING:

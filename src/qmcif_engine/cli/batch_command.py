@@ -14,7 +14,7 @@ from qmcif_engine.cli.targets import gather_outputs
 from qmcif_engine.cli.terminal import printable, report_compilation
 from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
 from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, RunList, find_groups, run_batch, run_list
-from qmcif_engine.io.output.output_formats import choose_format
+from qmcif_engine.io.output.formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
 from qmcif_engine.run.job_folder import JOB_SUFFIX
 

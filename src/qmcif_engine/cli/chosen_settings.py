@@ -13,8 +13,7 @@ from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment
 from qmcif_engine.config.presets import preset
 from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.input.bounded_reading import read_bounded
-from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES
+from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES, read_bounded
 
 
 def gather_settings(*, preset_name: str, config_file: Path | None, assignments: Sequence[str]) -> FusionConfig:

@@ -12,7 +12,7 @@ from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import show_bytes
 from qmcif_engine.errors import ExecutionError, ImageFileError
 from qmcif_engine.io.output.leftovers import find_leftovers
-from qmcif_engine.io.output.moves import settle
+from qmcif_engine.io.output.moves import clean_up
 from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder, is_in_use
 
 DEEPEST_FOLDERS = 3
@@ -80,7 +80,7 @@ def _find_in(folder: Path) -> Iterator[Found]:
             "scratch" if leftover.kind == "scratch" else "temporary",
             _measure(leftover.path),
             not leftover.is_abandoned,
-            lambda leftover=leftover: settle(leftover),  # type: ignore[misc]
+            lambda leftover=leftover: clean_up(leftover),  # type: ignore[misc]
         )
     for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
         if job.is_dir():

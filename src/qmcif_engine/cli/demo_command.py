@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar, report_compilation
 from qmcif_engine.fusing.in_memory import FusionResult, fuse
-from qmcif_engine.io.output.placement import ready_folder
-from qmcif_engine.io.output.writers import check_target, map_path, write_images
+from qmcif_engine.io.output.formats import check_target, write_images
+from qmcif_engine.io.output.placement import map_path, ready_folder
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.truth import convert_to_decibels
 from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 if TYPE_CHECKING:
     from qmcif_engine.io.input.file_stack import FileStack
@@ -31,7 +31,7 @@ def open_guide(stack: FileStack, options: Request) -> FileStack | None:
         msg = "--guide was given with --slab; slabs are decided on by themselves, without a guide: leave one of the two out"
         raise InvalidConfigError(msg)
     # loads NumPy, which `qmcif --help` does without
-    from qmcif_engine.stack.guide import settle_guide
+    from qmcif_engine.stack.deciding import join_guide
 
     # tried with its first channel, which a guide of one channel is; with several the options choose
     guide = _open(options.guide, options, channels=[1])
@@ -43,7 +43,7 @@ def open_guide(stack: FileStack, options: Request) -> FileStack | None:
             "make the guide from the whole of this stack"
         )
         raise InvalidImageError(msg)
-    settle_guide(guide, stack)
+    join_guide(guide, stack)
     return guide
 
 

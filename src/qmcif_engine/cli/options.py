@@ -11,7 +11,7 @@ from typing import Any
 from qmcif_engine.cli.terminal import parse_bytes
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.io.remote.remote_path import Location, RemotePath, locate
+from qmcif_engine.io.remote_path import Location, RemotePath, locate
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 
 

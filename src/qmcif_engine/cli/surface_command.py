@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, OutputError
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
 from qmcif_engine.io.output.windowed_image import ArrayImage, WriteRun, assemble_content, count_blocks
-from qmcif_engine.io.png_jpeg.png import encode_png
+from qmcif_engine.io.pictures import encode_png
 from qmcif_engine.io.surfaces import (
     HeightGrid,
     cut_profile,

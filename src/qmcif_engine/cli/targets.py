@@ -6,7 +6,7 @@ from qmcif_engine.cli.options import Request
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.fusing.outputs import Outputs, SlabLayout
-from qmcif_engine.io.remote.remote_path import RemotePath
+from qmcif_engine.io.remote_path import RemotePath
 
 
 def gather_outputs(options: Request) -> Outputs:

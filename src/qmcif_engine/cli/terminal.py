@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
 from qmcif_engine.io.input.file_order import list_files
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 PATIENCE_SECONDS = 1.0
 """Work shorter than this shows no bar."""

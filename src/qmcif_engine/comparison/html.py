@@ -22,7 +22,7 @@ from qmcif_engine.comparison.methods import Method
 from qmcif_engine.comparison.report import Comparison, describe_comparison, head_inner, list_notes, list_symbols, name_symbol
 from qmcif_engine.comparison.runner import fused_path, index_path
 from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, build_set_table, format_figure
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
 
 _Named: TypeAlias = tuple[str, NDArray[np.uint8]]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qmcif_engine.arrays import SampleArray
 from qmcif_engine.errors import ImageFileError, InvalidImageError
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
 
 _OPAQUE = {"uint8": 255.0, "uint16": 65535.0}
 OPAQUE_FLOAT = 1.0

@@ -26,7 +26,7 @@ from qmcif_engine.comparison.tables import name_inner
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import EvaluationProgress, evaluate
 from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
 

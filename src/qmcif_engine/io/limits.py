@@ -1,7 +1,15 @@
-"""The largest sizes, counts and lengths that a file may claim, format by format.
+"""The largest sizes, counts and lengths that a file may claim, format by format, and the reading of small files within them.
 
 Whatever claims more is refused before memory is taken for it.
 """
+
+from __future__ import annotations
+
+import json
+import stat
+from typing import Any
+
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 MAX_PIXELS = 2**30
 """Pixels of an image that is decoded as a whole."""
@@ -104,3 +112,49 @@ MAX_MOSAIC_GAPS = 1000
 
 LARGEST_SMOOTH_BYTES = 2**26
 """The same for HEIC and AVIF beyond so many bytes: a smooth image may become nearly nothing."""
+
+
+def read_bounded(path: Location, *, largest_bytes: int) -> bytes:
+    """Return the bytes of a regular file, or of one on a server.
+
+    Raises
+    ------
+    OSError
+        When it cannot be opened.
+    ValueError
+        When it is a folder, pipe or device, or too large.
+    """
+    if isinstance(path, RemotePath):
+        from qmcif_engine.io.remote import read_object
+
+        content = read_object(path)
+    else:
+        # asked before it is opened: a pipe would be waited for, and so would a file that the system makes up, which claims to be empty
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            msg = "it is a folder, pipe or device and no file"
+            raise ValueError(msg)
+        with path.open("rb") as stream:
+            content = stream.read(min(status.st_size, largest_bytes + 1))
+    if len(content) > largest_bytes:
+        msg = f"it is larger than {largest_bytes} bytes"
+        raise ValueError(msg)
+    return content
+
+
+def parse_json(text: bytes) -> Any:  # noqa: ANN401 - whatever the text says
+    """Return what a JSON text says, once its items are known to be few: an empty list takes two bytes here and sixty in memory.
+
+    Raises
+    ------
+    ValueError
+        For what is no JSON, is nested too deeply, or has too many items.
+    """
+    if sum(text.count(mark) for mark in (b",", b"[", b"{")) > MOST_JSON_ITEMS:
+        msg = f"it has more than {MOST_JSON_ITEMS} items"
+        raise ValueError(msg)
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        msg = "it is nested too deeply"
+        raise ValueError(msg) from error

@@ -10,9 +10,9 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.io.output.transform_files import load_transforms, save_transforms
-from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window

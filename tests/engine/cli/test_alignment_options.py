@@ -5,8 +5,8 @@ import pytest
 
 from qmcif_engine.cli import main
 from qmcif_engine.cli.options import MODELS
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.io.output.transform_files import save_transforms
-from qmcif_engine.io.output.writers import write_image
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.synthetic import make_focus_stack
 

@@ -16,8 +16,8 @@ import pytest
 
 from qmcif_engine.cli import main
 from qmcif_engine.comparison.baselines import BASELINES, fuse_with
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.stack.synthetic import make_focus_stack
 

@@ -64,7 +64,7 @@ def test_leftovers_of_killed_processes_are_removed_and_others_stay(left, capsys)
 
 def test_unfinished_runs_are_removed_when_asked_unless_they_are_going_on(left, capsys):
     lock = RunLock(left / "out" / "o.tif.qmcif-job" / "lock")
-    lock.take()
+    lock.acquire()
     assert clean(left, "--jobs", capsys=capsys)[1]["o.tif.qmcif-job"] == "in use"
     lock.release()
 
@@ -106,7 +106,7 @@ place_files({}, stores={Path(sys.argv[1]) / "o.zarr": fill}, overwrite=True)
     (tmp_path / "o.zarr" / "zarr.json").write_text('{"zarr_format": 3, "old": 1}')
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -9
     assert not (tmp_path / "o.zarr").exists()
-    assert any(path.name.endswith(Kind.REPLACED) for path in tmp_path.iterdir())
+    assert any(path.name.endswith(Kind.BACKUP) for path in tmp_path.iterdir())
 
     assert main(["clean", str(tmp_path), "--scratch", str(tmp_path)]) == 0
     assert names(tmp_path) == ["o.zarr", "zarr.json"]

@@ -20,8 +20,8 @@ from PIL import Image
 from qmcif_engine.cli import main
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qmcif_engine.cli import evaluate_command, main
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
 

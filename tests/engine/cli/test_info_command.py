@@ -9,7 +9,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 SHAPE = (40, 48)
@@ -59,7 +59,7 @@ def test_a_few_lines_say_it_in_words(movie, capsys):
 
 
 def test_headers_alone_are_read_where_that_is_asked_for(movie, capsys, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.io.input.segment_cache.SegmentCache.read", lambda *_: pytest.fail("a sample was read"))
+    monkeypatch.setattr("qmcif_engine.io.input.segments.SegmentCache.read", lambda *_: pytest.fail("a sample was read"))
     assert "focus_range" not in described(capsys, movie, "--headers")
 
 

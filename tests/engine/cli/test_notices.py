@@ -13,7 +13,7 @@ import qmcif_engine
 from qmcif_engine.cli import main
 from qmcif_engine.cli.terminal import report_compilation
 from qmcif_engine.compiled import compiled
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "effort=fast"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from qmcif_engine.comparison.datasets import Dataset, find_dataset
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 if TYPE_CHECKING:

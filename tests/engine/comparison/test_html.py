@@ -17,8 +17,8 @@ from qmcif_engine.comparison.record import fingerprint_inputs, open_record
 from qmcif_engine.comparison.report import Comparison
 from qmcif_engine.comparison.runner import score_dataset
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from PIL import Image
 from qmcif_engine.comparison.html import INDEX_COLORS, color_index, encode_data_uri, shrink
 from qmcif_engine.comparison.images import read_eight_bit, read_opaque
 from qmcif_engine.errors import ImageFileError, InvalidImageError
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,8 @@ from qmcif_engine.comparison.record import (
 )
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidImageError, OutputError
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 
 OURS = Method(name="default", settings=FusionConfig())
 CHANGED = Method(name="default", settings=FusionConfig().replaced({"iterations": 2}))

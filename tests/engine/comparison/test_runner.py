@@ -19,8 +19,8 @@ from qmcif_engine.comparison.runner import Task, fused_path, index_path, make_sc
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidImageError, OutputError
 from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.stack.synthetic import make_focus_stack
 

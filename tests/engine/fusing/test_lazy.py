@@ -6,8 +6,8 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.preparation import prepare_stack
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
@@ -51,7 +51,7 @@ def test_a_part_computes_only_its_tiles():
 
     lazy.fused[:10, :10].compute(scheduler="synchronous")
 
-    first, windows = plan_tiles((130, 600), CONFIG).tiles[0], [window for _, window in stack.read.places]
+    first, windows = plan_tiles((130, 600), CONFIG)[0], [window for _, window in stack.read.places]
     assert first.padded in windows
     assert all(window.common(first.padded) == window for window in windows)
     assert first.padded != Window.whole((130, 600))

@@ -25,9 +25,9 @@ from ome_zarr.format import FormatV04, FormatV05
 from ome_zarr.writer import write_multiscale
 from PIL import Image
 
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io import remote
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.stack_output import write_stack
-from qmcif_engine.io.remote import object_requests
 from qmcif_engine.stack.window import Window
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "files.md"
@@ -174,7 +174,7 @@ def in_bucket(write):
         host, port = server.get_host_and_port()
         settings = {"AWS_ACCESS_KEY_ID": "known", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_DEFAULT_REGION": "us-east-1"}
         os.environ.update(settings, AWS_ENDPOINT_URL=f"http://{host}:{port}")
-        object_requests._opened.clear()
+        remote.connect.cache_clear()
         client = boto3.client("s3")
         client.create_bucket(Bucket=folder.name)
         source = write(folder)
@@ -285,10 +285,11 @@ def list_metadata(metadata) -> str:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory) -> list[str]:
-    with mock.patch.dict(os.environ), mock.patch.object(object_requests, "_opened", {}):
+    with mock.patch.dict(os.environ):
         try:
             return make_table(tmp_path_factory)
         finally:
+            remote.connect.cache_clear()
             while STOP_SERVERS:
                 STOP_SERVERS.pop()()
 

@@ -11,7 +11,7 @@ import tifffile
 from scipy import ndimage
 
 from qmcif_engine.cli import main
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.window import Window
 
 FILES = Path(__file__).parents[4] / "shared" / "data" / "files"

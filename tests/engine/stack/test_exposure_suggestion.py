@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.comparison.datasets import find_dataset
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.exposure import measure_exposure, suggest_even_exposure
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

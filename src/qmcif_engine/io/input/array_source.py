@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
-from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
+from qmcif_engine.io.metadata.axes import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT, upright_size
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -80,7 +80,7 @@ def describe_frames(
     has_alpha: bool = False,
     orientation: int = UPRIGHT,
 ) -> SourceDescription:
-    """Return what the frames of an input have in common, once its axes are settled; alpha is the last sample of a pixel."""
+    """Return what the frames of an input have in common, once its axes are known; alpha is the last sample of a pixel."""
     height, width = upright_size(plan.length("Y"), plan.length("X"), orientation)
     n_channels = plan.n_channels - has_alpha
     looks: dict[str, Any] = {
@@ -140,9 +140,9 @@ def open_array(array: object, *, name: str, axes: str | None, is_image: bool = F
         Whether it is one of several images.
     """
     if isinstance(array, np.ndarray):
-        read_block: Callable[[tuple[slice, ...]], NDArray[Any]] = partial(_cut_block, array)
+        read_block: Callable[[tuple[slice, ...]], NDArray[Any]] = partial(np.ndarray.__getitem__, array)
     elif is_dask_array(array):
-        read_block = partial(compute_block, array)
+        read_block = partial(_compute_block, array)
     else:
         msg = f"{name} is a {type(array).__name__}; a path, a NumPy array or a dask array is needed: convert it"
         raise InvalidImageError(msg)
@@ -156,17 +156,13 @@ def open_array(array: object, *, name: str, axes: str | None, is_image: bool = F
     return ArraySource(read_block, plan, dtype=np.dtype(array.dtype), name=name)
 
 
-def _cut_block(array: NDArray[Any], block: tuple[slice, ...]) -> NDArray[Any]:
-    return array[block]
-
-
 def is_dask_array(candidate: object) -> TypeGuard[Array]:
     """Return whether something is a dask array, without loading dask where nobody else did."""
     module = sys.modules.get("dask.array")
     return module is not None and isinstance(candidate, module.Array)
 
 
-def compute_block(array: Array, block: tuple[slice, ...]) -> NDArray[Any]:
+def _compute_block(array: Array, block: tuple[slice, ...]) -> NDArray[Any]:
     """Compute one block of a dask array by the synchronous scheduler in the calling thread, without callbacks.
 
     Parallelism is decided on elsewhere, once, and a progress bar that the user has set up for other computations is left alone.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
-from qmcif_engine.io.remote.remote_path import Location, RemotePath, locate
+from qmcif_engine.io.remote_path import Location, RemotePath, locate
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".btf", ".tf8", ".avif", ".heic", ".heif")
 """What is taken from a folder, camera raw files apart; inside a file the content decides, never the name."""

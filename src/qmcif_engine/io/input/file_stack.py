@@ -12,8 +12,8 @@ import numpy as np
 from qmcif_engine.arrays import SampleArray
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
-from qmcif_engine.io.input.segment_cache import SegmentCache
-from qmcif_engine.stack.separate_channels import EACH
+from qmcif_engine.io.input.segments import SegmentCache
+from qmcif_engine.stack.deciding import EACH
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 
@@ -32,30 +32,6 @@ class Selection:
     time: int
     memory_bytes: int
     decides_each: bool = False
-
-
-def show_frames(
-    source: FrameSource, cache: SegmentCache, *, positions: Sequence[FramePosition], channels: Sequence[int], has_channel_axis: bool
-) -> Stack:
-    """Return chosen channels of chosen frames of a source as a stack.
-
-    Parameters
-    ----------
-    source : FrameSource
-    cache : SegmentCache
-    positions : sequence of FramePosition
-    channels : sequence of int
-        Channels of the source, or `ZERO_PLANE`.
-    has_channel_axis : bool
-        Whether windows have shape (h, w, C) rather than (h, w).
-    """
-    found = source.description
-    return Stack(
-        names=tuple(found.names[position.number] for position in positions),
-        image_shape=(found.height, found.width, len(channels)) if has_channel_axis else (found.height, found.width),
-        dtype=found.dtype,
-        read=partial(_read_frame, source, cache, tuple(positions), tuple(channels), has_channel_axis),
-    )
 
 
 def _read_frame(
@@ -150,14 +126,22 @@ class FileStack(Stack):
 def select_frames(source: FrameSource, cache: SegmentCache, selection: Selection) -> FileStack:
     """Return a selection of the frames and channels of a source as a stack, with its alpha and further channels."""
     found, chosen = source.description, selection.channels
-    positions = [FramePosition(selection.time, number) for number in selection.frames]
-    shown = partial(show_frames, source, cache, positions=positions)
-    everything = range(found.n_channels)
+    positions = tuple(FramePosition(selection.time, number) for number in selection.frames)
+    everything = tuple(range(found.n_channels))
     n_deciding = len(chosen) - chosen.count(ZERO_PLANE)
-    stack = shown(channels=chosen, has_channel_axis=len(chosen) > 1).replaced(
+
+    def show(channels: tuple[int, ...], *, has_channel_axis: bool) -> Stack:
+        return Stack(
+            names=tuple(found.names[number] for number in selection.frames),
+            image_shape=(found.height, found.width, len(channels)) if has_channel_axis else (found.height, found.width),
+            dtype=found.dtype,
+            read=partial(_read_frame, source, cache, positions, channels, has_channel_axis),
+        )
+
+    stack = show(chosen, has_channel_axis=len(chosen) > 1).replaced(
         metadata=found.metadata,
-        alpha=shown(channels=[found.n_channels], has_channel_axis=False) if found.has_alpha else None,
-        companions=shown(channels=everything, has_channel_axis=True) if list(chosen) != list(everything) else None,
+        alpha=show((found.n_channels,), has_channel_axis=False) if found.has_alpha else None,
+        companions=show(everything, has_channel_axis=True) if chosen != everything else None,
         deciding_channels=chosen,
         # a single channel is a gray image, however it was recorded
         n_separate_channels=n_deciding if found.has_separate_channels and n_deciding > 1 else 0,
@@ -165,7 +149,7 @@ def select_frames(source: FrameSource, cache: SegmentCache, selection: Selection
         sources=found.paths,
         frame_numbers=selection.frames,
         scratch_bytes=cache.expect(source, positions, memory_bytes=selection.memory_bytes),
-        whole_bytes=source.whole_bytes,
+        whole_bytes=max(source.member(position)[0].whole_bytes for position in positions),
         expect_all=partial(cache.expect_all, source, positions, memory_bytes=selection.memory_bytes),
     )
     return FileStack(**vars(stack), source=source, cache=cache, selection=selection)
@@ -191,34 +175,31 @@ def choose_channels(found: SourceDescription, wanted: Sequence[int | str] | None
     wanted : sequence of int or str, optional
         Numbers counted from 1, or names; all channels where left out. Or ``"each"``.
     """
+    everything = tuple(range(found.n_channels))
     if wanted == EACH:
-        _check_separable(found)
-        return tuple(range(found.n_channels))
+        # alpha belongs to all channels, and each would be taken from other images
+        if found.has_alpha and found.n_channels > 1:
+            msg = (
+                f"{found.names[0]} has alpha, which belongs to all of its channels; none is needed to decide on each channel by itself: "
+                "remove it, or leave out --channels each"
+            )
+            raise InvalidConfigError(msg)
+        return everything
     if wanted is None:
-        chosen = list(range(found.n_channels))
-        if len(chosen) > _N_COLORS:
+        if found.n_channels > _N_COLORS:
             msg = (
                 f"{found.names[0]} has {found.n_channels} channels{_list_names(found)}; up to {_N_COLORS} decide about focus: "
                 "choose them with channels=[1, 2, 3], on the command line --channels 1,2,3, and all others follow their decision; "
                 "or let every channel decide for itself with --channels each"
             )
             raise InvalidConfigError(msg)
+        chosen = everything
     else:
-        chosen = [_find_channel(found, channel) for channel in wanted]
+        chosen = tuple(_find_channel(found, channel) for channel in wanted)
     if not 1 <= len(chosen) <= _N_COLORS or len(set(chosen)) < len(chosen):
         msg = f"the channels {wanted} were chosen; one to {_N_COLORS} different ones are needed: correct the choice"
         raise InvalidConfigError(msg)
-    return (*chosen, ZERO_PLANE) if len(chosen) == _N_COLORS - 1 else tuple(chosen)
-
-
-def _check_separable(found: SourceDescription) -> None:
-    """Refuse alpha beside several channels: it belongs to all of them, and each would be taken from other images."""
-    if found.has_alpha and found.n_channels > 1:
-        msg = (
-            f"{found.names[0]} has alpha, which belongs to all of its channels; none is needed to decide on each channel by itself: "
-            "remove it, or leave out --channels each"
-        )
-        raise InvalidConfigError(msg)
+    return (*chosen, ZERO_PLANE) if len(chosen) == _N_COLORS - 1 else chosen
 
 
 def _find_channel(found: SourceDescription, channel: int | str) -> int:

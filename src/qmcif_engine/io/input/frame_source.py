@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
 from qmcif_engine.io.metadata.exif import UPRIGHT
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -142,11 +142,6 @@ class FrameSequence(FrameSource):
         """Return one window of some channels of a frame."""
         source, first = self.member(position)
         return source.read(first, window, channels)
-
-    @property
-    def whole_bytes(self) -> int:
-        """What must be in memory at once while a frame is decoded as a whole: the most of all."""
-        return max(source.whole_bytes for source in self._sources)
 
 
 def _join(found: Sequence[SourceDescription]) -> SourceDescription:

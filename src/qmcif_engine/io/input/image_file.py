@@ -18,7 +18,7 @@ from qmcif_engine.errors import ImageFileError, MissingExtraError, QmcifError
 from qmcif_engine.io.input.frame_source import SourceDescription
 from qmcif_engine.io.limits import MAX_EXPANSION, MAX_PIXELS
 from qmcif_engine.io.metadata.exif import fit_exif, parse_exif_orientation, upright_size
-from qmcif_engine.io.remote.remote_path import Location
+from qmcif_engine.io.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 for _library in ("imagecodecs", "tifffile"):

@@ -1,4 +1,4 @@
-"""Temporary files and folders whose names tell which process made them, so that those of killed runs are found and removed."""
+"""Temporary files and folders with the process that made them in their names, so that those of killed runs are found and removed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 ABANDONED_AFTER_SECONDS = 24 * 3600.0
 """What another machine made counts as left behind when nothing in it has changed for this long."""
 
 SCRATCH_PREFIX = "qmcif-"
-# without the tag: names that tell no owner, whose age decides
+# without the tag: names without an owner, whose age decides
 _TEMPORARY = re.compile(r"\.qmcif-(?:(?P<tag>[0-9a-f]{8}-\d+-\d+)-)?[0-9a-f]{8,16}\.(?P<kind>tmp|old|moves|done)")
 # the last part is what `tempfile.mkdtemp` adds
 _SCRATCH = re.compile(r"qmcif-(?P<tag>[0-9a-f]{8}-\d+-\d+)-[0-9a-z_]{8}")
@@ -32,14 +34,13 @@ _STATE_FIELD, _START_FIELD = 0, 19
 
 # a zombie has ended, only its parent has not asked yet
 _ENDED_STATES = ("Z", "X")
-_LARGEST_STATUS_BYTES = 4096
 # where there is no /proc, as on macOS and Windows
 _UNKNOWN_START = "0"
 _TAG = re.compile(r"(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]{1,20})")
 
 
 class Owner(NamedTuple):
-    """A process: the machine it runs on since that was started, its number, and when it began; what it makes tells which one it was.
+    """A process, as names of what it makes identify it: the machine it runs on since that was started, its number, and when it began.
 
     Numbers are given out again, and containers count for themselves; with the two others a number means one process.
     """
@@ -50,7 +51,7 @@ class Owner(NamedTuple):
 
     @property
     def tag(self) -> str:
-        """What names of files say of their owner."""
+        """What stands for the owner in names of files."""
         return f"{self.host}-{self.pid}-{self.start}"
 
 
@@ -66,7 +67,7 @@ def _identify(pid: int) -> Owner:
 
 
 def parse_tag(text: str) -> Owner | None:
-    """Return the owner that a tag names; None where it is no tag."""
+    """Return the owner that a tag stands for; None where it is no tag."""
     found = _TAG.fullmatch(text)
     return None if found is None else Owner(found["host"], int(found["pid"]), found["start"])
 
@@ -75,19 +76,11 @@ def is_gone(owner: Owner) -> bool | None:
     """Return whether a process has ended; None where that cannot be known from here, as of one on another machine."""
     if owner.host != _identify_host():
         return None
-    if _PROCESSES.joinpath("self", "stat").exists():
-        # the start tells our process from a later one that got its number
-        fields = _read_fields(owner.pid)
-        return not fields or fields[_START_FIELD] != owner.start or fields[_STATE_FIELD] in _ENDED_STATES
-    if os.name != "posix":  # asking by a signal would end the process
-        return None
-    try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
+    if not psutil.pid_exists(owner.pid):
         return True
-    except OSError:
-        return None
-    return None  # its number may have been given out again
+    fields = _read_fields(owner.pid)
+    # the start distinguishes our process from a later one that got its number; where it is unknown, so is the answer
+    return (fields[_START_FIELD] != owner.start or fields[_STATE_FIELD] in _ENDED_STATES) if fields else None
 
 
 @functools.cache
@@ -104,26 +97,22 @@ def _identify_host() -> str:
 
 
 def _read_fields(pid: int) -> list[str]:
-    """Return what the system says of a process behind the name of its program, which may hold anything; nothing where there is none."""
-    with suppress(OSError):
-        descriptor = os.open(_PROCESSES / str(pid) / "stat", os.O_RDONLY)
-        try:
-            # the name of the program is in parentheses and may hold spaces and parentheses itself
-            fields = os.read(descriptor, _LARGEST_STATUS_BYTES).decode(errors="replace").rpartition(")")[2].split()
-        finally:
-            os.close(descriptor)
-        if len(fields) > _START_FIELD:
-            return fields
-    return []
+    """Return what the system notes of a process behind the name of its program; nothing where it notes none."""
+    try:
+        # the name of the program is in parentheses and may hold spaces and parentheses itself
+        fields = (_PROCESSES / str(pid) / "stat").read_bytes().decode(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+    return fields if len(fields) > _START_FIELD else []
 
 
 class Kind(StrEnum):
-    """What a temporary file or folder is, as the end of its name says."""
+    """What a temporary file or folder is: the end of its name."""
 
     UNFINISHED = "tmp"
-    REPLACED = "old"
+    BACKUP = "old"
     JOURNAL = "moves"
-    SETTLED_JOURNAL = "done"
+    CLOSED_JOURNAL = "done"
     SCRATCH = "scratch"
 
 
@@ -136,7 +125,7 @@ class Leftover(NamedTuple):
 
 
 def name_temporary(kind: Kind = Kind.UNFINISHED) -> str:
-    """Return an unused name for what becomes an output, is put aside for one, or tells of such moves."""
+    """Return an unused name for what becomes an output, for a backup, or for a journal of moves."""
     return f".qmcif-{this_process().tag}-{secrets.token_hex(4)}.{kind}"
 
 
@@ -199,7 +188,7 @@ def _is_abandoned(path: Path, tag: str | None) -> bool:
     is_over = None if owner is None else is_gone(owner)
     if is_over is not None:
         return is_over
-    # made on another machine, or under a name that tells no owner
+    # made on another machine, or under a name without an owner
     return time.time() - _newest_change(path) > ABANDONED_AFTER_SECONDS
 
 

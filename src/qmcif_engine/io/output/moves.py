@@ -1,7 +1,7 @@
 """Outputs on the way to their names: all of them arrive or none, even where the process is killed between two of them.
 
-What an output replaces is put aside until all have arrived. A journal of the moves, written before the first, lets the next process take
-back what a killed one had begun.
+A backup of what an output replaces is kept until all have arrived. A journal of the moves, written before the first, lets the next process
+take back what a killed one had begun.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import secrets
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.limits import LARGEST_NODE_BYTES, parse_json, read_bounded
 from qmcif_engine.io.output.leftovers import Kind, Leftover, find_leftovers, is_temporary_name, remove
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
-
-_NODE_FILES = ("zarr.json", ".zgroup", ".zarray")
-_LARGEST_NODE_BYTES = 2**26
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 
 def check_replaceable(target: Path) -> None:
@@ -40,19 +39,18 @@ def check_replaceable(target: Path) -> None:
     if not stat.S_ISDIR(mode):
         msg = f"{str(target)!r} is a file; a Zarr folder or a new name is needed; choose another one"
         raise OutputError(msg)
-    if not is_zarr_store(target):
+    if not _is_zarr_store(target):
         msg = f"{str(target)!r} is a folder without a Zarr group; what it holds would be lost; remove it yourself or choose another name"
         raise OutputError(msg)
 
 
-def is_zarr_store(folder: Path) -> bool:
+def _is_zarr_store(folder: Path) -> bool:
     """Return whether a folder is the root of a Zarr group or array, of either format."""
-    for name in _NODE_FILES:
+    for name in ("zarr.json", ".zgroup", ".zarray"):
         with suppress(OSError, ValueError):
-            if (folder / name).stat().st_size <= _LARGEST_NODE_BYTES:
-                node = json.loads((folder / name).read_bytes())
-                if isinstance(node, dict) and node.get("zarr_format") in (2, 3):
-                    return True
+            node = parse_json(read_bounded(folder / name, largest_bytes=LARGEST_NODE_BYTES))
+            if isinstance(node, dict) and node.get("zarr_format") in (2, 3):
+                return True
     return False
 
 
@@ -70,14 +68,12 @@ def write_durably(contents: Mapping[Path, bytes] | Mapping[Location, bytes], *, 
     """
     for path, content in contents.items():
         if isinstance(path, RemotePath):
-            from qmcif_engine.io.remote.object_requests import write_object
+            from qmcif_engine.io.remote import write_object
 
             write_object(path, content)
             continue
-        if not isinstance(scratch_folder, Path):
-            msg = f"{str(path)!r} needs a scratch folder on its disk"
-            raise TypeError(msg)
-        unfinished = scratch_folder / f"{path.name}-{secrets.token_hex(8)}.unfinished"  # two workers may write one tile at a time
+        # two workers may write one tile at a time
+        unfinished = cast("Path", scratch_folder) / f"{path.name}-{secrets.token_hex(8)}.unfinished"
         try:
             with unfinished.open("xb") as stream:
                 stream.write(content)
@@ -107,14 +103,10 @@ def sync_folder(folder: Path) -> None:
 _WITHOUT_HARD_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
 """How file systems that know no hard links (FAT, some network drives) refuse one."""
 
-_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 # some hundred bytes for each output: enough for more files than a stack can have
 _LARGEST_JOURNAL_BYTES = 2**26
 JOURNAL_NAME = "placing.moves"
 """The journal of a job, in its folder."""
-
-# with the process number, since a forked child inherits the set
-_swept: set[tuple[int, Path]] = set()
 
 
 class Move(NamedTuple):
@@ -125,10 +117,10 @@ class Move(NamedTuple):
     source : Path
         Where it lies finished.
     target : Path
-    retired : Path
-        Where what it replaces waits, beside the target.
+    backup : Path
+        Where what it replaces is kept meanwhile, beside the target.
     mark : tuple of int
-        What tells it from any other file or folder that may lie at the target.
+        What distinguishes it from any other file or folder that may lie at the target.
     is_store : bool
         Whether it is a Zarr folder rather than a file.
     goes_back : bool
@@ -137,7 +129,7 @@ class Move(NamedTuple):
 
     source: Path
     target: Path
-    retired: Path
+    backup: Path
     mark: tuple[int, ...]
     is_store: bool
     goes_back: bool
@@ -153,48 +145,43 @@ class Move(NamedTuple):
             When the name is taken and may not be.
         """
         if self.is_store:
-            self._move_store(overwrite=overwrite)
+            if overwrite and os.path.lexists(self.target):
+                check_replaceable(self.target)
+                # a folder cannot be replaced by renaming, as a file can: for a moment the name is free
+                self.target.rename(self.backup)
+            if os.path.lexists(self.target):
+                # an empty folder would be replaced by renaming
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            self.source.rename(self.target)
         elif overwrite:
-            if keeps_replaced:
-                _keep_aside(self.target, self.retired)
+            if keeps_replaced and os.path.lexists(self.target):
+                self._back_up()
             self.source.replace(self.target)
         else:
             self._link()
 
-    def _move_store(self, *, overwrite: bool) -> None:
-        if overwrite and os.path.lexists(self.target):
-            check_replaceable(self.target)
-            # a folder cannot be replaced by renaming, as a file can: for a moment the name is free
-            self.target.rename(self.retired)
+    def _back_up(self) -> None:
+        """Give what is to be replaced a second name, so that the first is never without a file; where that cannot be, move it."""
         try:
-            if os.path.lexists(self.target):
-                # an empty folder would be replaced by renaming without a word
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-            self.source.rename(self.target)
-        except OSError as error:
-            if error.errno in _TAKEN:
-                raise FileExistsError(*error.args) from error
-            raise
+            # the link itself is kept, not the file it leads to
+            os.link(self.target, self.backup, follow_symlinks=False)
+        except (OSError, NotImplementedError):
+            self.target.rename(self.backup)
 
     def _link(self) -> None:
         try:
             # a hard link fails where the name is taken, in one step; renaming would replace
             self.target.hardlink_to(self.source)
-        except FileExistsError:
-            raise
         except OSError as error:
             if error.errno not in _WITHOUT_HARD_LINKS:
                 raise
-            self._claim_and_replace()
-
-    def _claim_and_replace(self) -> None:
-        """Take the name with an empty file, which only one process can, then replace that by the finished one."""
-        self.target.open("xb").close()
-        try:
-            self.source.replace(self.target)
-        except BaseException:
-            self.target.unlink()
-            raise
+            # an empty file, which only one process can make, is replaced by the finished one
+            self.target.open("xb").close()
+            try:
+                self.source.replace(self.target)
+            except BaseException:
+                self.target.unlink()
+                raise
 
     def take_back(self) -> None:
         """Bring back what was there before, whether the move was carried out, half or not at all; twice does no harm."""
@@ -202,40 +189,25 @@ class Move(NamedTuple):
         if mark_of(self.target) == self.mark:
             if self.is_store:
                 self.target.rename(self.source)  # at once, not file by file before the eyes of readers
-            elif os.path.lexists(self.retired):
-                self.retired.replace(self.target)
+            elif os.path.lexists(self.backup):
+                self.backup.replace(self.target)
             else:
                 self.target.unlink()
-        if os.path.lexists(self.retired):
+        if os.path.lexists(self.backup):
             if os.path.lexists(self.target):
-                remove(self.retired)
+                remove(self.backup)
             else:
-                self.retired.rename(self.target)
+                self.backup.rename(self.target)
 
 
 def mark_of(path: Path) -> tuple[int, ...] | None:
-    """Return what tells a file or folder from others at the same place, also after it was moved; None where there is none."""
+    """Return what distinguishes a file or folder from others at the same place, also after it was moved; None where there is none."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     # size and time of a folder change with what is in it; the inode moves along with a renamed file
     return (status.st_ino,) if stat.S_ISDIR(status.st_mode) else (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _keep_aside(target: Path, retired: Path) -> None:
-    """Give what is to be replaced a second name, so that the first is never without a file; where that cannot be, move it."""
-    if not os.path.lexists(target):
-        return
-    try:
-        # the link itself is kept, not the file it leads to
-        os.link(target, retired, follow_symlinks=False)
-    except NotImplementedError:
-        target.rename(retired)
-    except OSError as error:
-        if error.errno not in _WITHOUT_HARD_LINKS:
-            raise
-        target.rename(retired)
 
 
 class Journal:
@@ -254,25 +226,25 @@ class Journal:
 
     def note(self, moves: Sequence[Move]) -> None:
         """Write the moves down, before the first of them."""
-        content = [{name: _plain(value) for name, value in move._asdict().items()} for move in moves]
-        write_durably({self._path: json.dumps(content).encode()}, scratch_folder=self._path.parent)
+        content = json.dumps([move._asdict() for move in moves], default=str)
+        write_durably({self._path: content.encode()}, scratch_folder=self._path.parent)
 
     def is_open(self) -> bool:
-        """Return whether moves were noted that are not settled."""
+        """Return whether moves were noted that are neither carried out nor taken back."""
         return self._path.exists()
 
     def commit(self) -> None:
-        """Settle the moves, which were all carried out."""
+        """Close the journal: all moves were carried out."""
         if self._commit is not None:
             self._commit()
         else:
-            # this is the moment from which on the outputs count as placed
-            self._path.rename(self._path.with_suffix(f".{Kind.SETTLED_JOURNAL}"))
+            # from this moment on the outputs count as placed
+            self._path.rename(self._path.with_suffix(f".{Kind.CLOSED_JOURNAL}"))
 
     def drop(self) -> None:
         """Forget the moves, which were all taken back, or after which nothing is left to clear away."""
         with suppress(OSError):  # taking them back, or clearing away, once more does no harm
-            for suffix in (Kind.JOURNAL, Kind.SETTLED_JOURNAL):
+            for suffix in (Kind.JOURNAL, Kind.CLOSED_JOURNAL):
                 self._path.with_suffix(f".{suffix}").unlink(missing_ok=True)
 
 
@@ -292,9 +264,9 @@ def roll_back(journal: Path) -> None:
 
 
 def clear_away(journal: Path) -> None:
-    """Remove what the settled moves of a killed process replaced, and the files that its outputs have as second names."""
+    """Remove what the finished moves of a killed process replaced, and the files that its outputs have as second names."""
     for move in _read_moves(journal):
-        for path in (move.retired, *(() if move.goes_back else (move.source,))):
+        for path in (move.backup, *(() if move.goes_back else (move.source,))):
             with suppress(FileNotFoundError):
                 remove(path)
 
@@ -311,51 +283,44 @@ def _read_moves(journal: Path) -> list[Move]:
     return []
 
 
-def _parse_move(described: dict[str, object]) -> Move:
-    paths = {name: Path(str(described[name])) for name in ("source", "target", "retired")}
-    mark = tuple(int(number) for number in described["mark"])  # type: ignore[attr-defined]
-    return Move(**paths, mark=mark, is_store=bool(described["is_store"]), goes_back=bool(described["goes_back"]))
+def _parse_move(described: dict[str, Any]) -> Move:
+    source, target, backup = (Path(described[name]) for name in ("source", "target", "backup"))
+    return Move(source, target, backup, tuple(described["mark"]), described["is_store"] is True, described["goes_back"] is True)
 
 
 def _is_plausible(move: Move) -> bool:
-    """Return whether a move leads from one of our names to one beside it, and puts aside what it replaces under another of ours."""
-    is_retired_ours = move.retired.parent == move.target.parent and is_temporary_name(move.retired.name, Kind.REPLACED)
+    """Return whether a move leads from one of our names to one beside it, and backs up what it replaces under another of ours."""
+    is_backup_ours = move.backup.parent == move.target.parent and is_temporary_name(move.backup.name, Kind.BACKUP)
     is_source_ours = move.source.parent == move.target.parent and is_temporary_name(move.source.name, Kind.UNFINISHED)
-    return is_retired_ours and (move.is_store if move.goes_back else is_source_ours)
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
+    return is_backup_ours and (move.is_store if move.goes_back else is_source_ours)
 
 
 def sweep(folder: Path) -> None:
-    """Settle what killed processes left in a folder; looks once in each, since folders may be long."""
-    place = (os.getpid(), folder.absolute())
-    if place in _swept:
-        return
-    _swept.add(place)
+    """Clean up what killed processes left in a folder; looks once in each, since folders may be long."""
+    # a forked child inherits what its parent noted
+    _sweep_once(os.getpid(), folder.absolute())
+
+
+@cache
+def _sweep_once(pid: int, folder: Path) -> None:
+    del pid
     for leftover in find_leftovers(folder):
         if leftover.is_abandoned:
             with suppress(OSError):  # somebody else removes it, or nobody may
-                settle(leftover)
+                clean_up(leftover)
 
 
-def forget_sweeps() -> None:
-    """Look into every folder again, as a new process does."""
-    _swept.clear()
-
-
-def settle(leftover: Leftover) -> None:
+def clean_up(leftover: Leftover) -> None:
     """Take back or clear away what a killed process had begun, and remove what it left.
 
-    What was put aside for an output goes with the journal that tells of it: without that, nobody knows whether it is needed.
+    A backup goes with the journal that lists it: without that, nobody knows whether it is needed.
     """
     if leftover.kind is Kind.JOURNAL:
         roll_back(leftover.path)
-    elif leftover.kind is Kind.SETTLED_JOURNAL:
+    elif leftover.kind is Kind.CLOSED_JOURNAL:
         clear_away(leftover.path)
         leftover.path.unlink(missing_ok=True)
-    elif leftover.kind is not Kind.REPLACED:
+    elif leftover.kind is not Kind.BACKUP:
         # a job folder under this name is one whose outputs have all arrived: what they replaced goes too
         clear_away(leftover.path / JOURNAL_NAME)
         remove(leftover.path)

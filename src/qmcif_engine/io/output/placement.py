@@ -12,7 +12,7 @@ from typing import BinaryIO
 from qmcif_engine.errors import OutputError, QmcifError
 from qmcif_engine.io.output.leftovers import Kind, name_temporary, remove, temporary_in
 from qmcif_engine.io.output.moves import Journal, Move, check_replaceable, mark_of, sweep, sync_folder
-from qmcif_engine.io.remote.remote_path import Location, RemotePath
+from qmcif_engine.io.remote_path import Location, RemotePath
 
 
 def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:
@@ -34,17 +34,14 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         With the reason and the remedy.
     """
     if isinstance(target, RemotePath):
-        from qmcif_engine.io.remote.remote_store import check_remote_target
+        from qmcif_engine.io.remote import check_remote_target
 
         with refusing(target):
             check_remote_target(target, is_store=is_store, is_allowed=overwrite)
         return
     try:
         check_folder(target.parent)
-        if is_store:
-            _check_store_vacant(target, overwrite=overwrite)
-        else:
-            _check_vacant(target, overwrite=overwrite)
+        _check_vacant(target, overwrite=overwrite, is_store=is_store)
     except OutputError:
         raise
     except OSError as error:
@@ -54,24 +51,19 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         raise OutputError(msg) from error
 
 
-def _check_store_vacant(target: Path, *, overwrite: bool) -> None:
-    if _existing_mode(target) is None:
+def _check_vacant(target: Path, *, overwrite: bool, is_store: bool) -> None:
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
         return
-    if not overwrite:
-        raise existing(target)
-    check_replaceable(target)
-
-
-def _check_vacant(target: Path, *, overwrite: bool) -> None:
-    mode = _existing_mode(target)
-    if mode is None:
-        return
-    if target.is_dir():
+    if target.is_dir() and not is_store:
         msg = f"{str(target)!r} is a folder; the name of a file is needed; add one to it"
         raise OutputError(msg)
     if not overwrite:
         raise existing(target)
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+    if is_store:
+        check_replaceable(target)
+    elif not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         msg = f"{str(target)!r} is a pipe, socket or device; the name of a file is needed; choose another one"
         raise OutputError(msg)
 
@@ -94,6 +86,53 @@ def check_folder(folder: Path) -> None:
             probe.open("xb").close()
     except OSError as error:
         raise _unwritable(folder, error) from error
+
+
+def check_maps_target(
+    folder: str | os.PathLike[str], names: Iterable[str], *, overwrite: bool, image: str | os.PathLike[str] | None = None
+) -> None:
+    """Refuse a folder that maps cannot be written to, before any work is spent on them.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where the maps shall go; it need not exist, its parent must.
+    names : iterable of str
+        Names of the maps, without suffix.
+    overwrite : bool
+        Whether existing maps may be replaced.
+    image : path-like, optional
+        Target of the image written with the maps, which may not be one of them.
+    """
+    place = Path(folder)
+    targets = [map_path(place, name) for name in names]
+    if image is not None:
+        _check_no_clash(Path(image), targets)
+    if place.exists() or place.is_symlink():
+        check_folder(place)
+        for target in targets:
+            check_place(target, overwrite=overwrite)
+    else:
+        check_place(place, overwrite=False)
+
+
+def _check_no_clash(target: Path, others: Iterable[Path]) -> None:
+    """Refuse an image that is also a map, or a Zarr folder with maps inside: replacing it would take them away."""
+    # realpath: two names of one place clash too
+    place = Path(os.path.realpath(target))
+    for other in (Path(os.path.realpath(other)) for other in others):
+        if place in (other, *other.parents):
+            clash = "is the name of a map too" if place == other else "would have the maps inside"
+            msg = f"{str(target)!r} {clash}; a name of its own is needed for the image; choose another one"
+            raise OutputError(msg)
+
+
+def map_path(folder: Path, name: str) -> Path:
+    """Return the file of a map, whose name must not lead out of the folder."""
+    if not name.isidentifier():
+        msg = f"a map was named {name!r}; letters, digits and underscores are needed; rename it"
+        raise OutputError(msg)
+    return folder / f"{name}.tif"
 
 
 def check_sources_kept(targets: Iterable[Location], sources: Iterable[Location]) -> None:
@@ -154,10 +193,10 @@ def ready_folder(folder: Path) -> Iterator[None]:
 
 
 def place_files(
-    writes: Mapping[Path, Callable[[BinaryIO], None]],
+    writes: Mapping[Path, Callable[[BinaryIO], object]],
     *,
     overwrite: bool,
-    stores: Mapping[Path, Callable[[Path], None]] | None = None,
+    stores: Mapping[Path, Callable[[Path], object]] | None = None,
     built: Mapping[Path, Path] | None = None,
     journal: Journal | None = None,
 ) -> None:
@@ -181,32 +220,32 @@ def place_files(
     OutputError
         When a target exists or the system refuses it (then with the system's error number).
     """
-    for folder in {target.parent for target in [*writes, *(stores or {}), *(built or {})]}:
+    stores, built = stores or {}, built or {}
+    for folder in {target.parent for target in (*writes, *stores, *built)}:
         sweep(folder)
     with ExitStack() as cleanup:
         # beside the target, hence on its file system, where renaming is one step
-        finished = {target: cleanup.enter_context(temporary_in(target.parent)) for target in [*writes, *(stores or {})]}
+        finished = {target: cleanup.enter_context(temporary_in(target.parent)) for target in (*writes, *stores)}
         for target, write in writes.items():
             with refusing(target):
                 _fill(finished[target], write)
-        for target, fill in (stores or {}).items():
+        for target, fill in stores.items():
             with refusing(target):
                 fill(finished[target])
         moves = []
-        for target, source in [*finished.items(), *(built or {}).items()]:
-            retired = target.parent / name_temporary(Kind.REPLACED)
+        for target, source in [*finished.items(), *built.items()]:
             with refusing(target):
-                mark = mark_of(source) or ()
-            is_built = target in (built or {})
-            moves.append(Move(source.absolute(), target.absolute(), retired.absolute(), mark, target not in writes, is_built))
+                place, mark = target.absolute(), mark_of(source) or ()
+            backup = place.parent / name_temporary(Kind.BACKUP)
+            moves.append(Move(source.absolute(), place, backup, mark, target not in writes, target in built))
         # a single file needs none: replacing it is one step
         if journal is None and (len(moves) > 1 or moves[0].is_store):
-            journal = Journal(target.parent.absolute() / name_temporary(Kind.JOURNAL))
+            journal = Journal(moves[-1].target.parent / name_temporary(Kind.JOURNAL))
         _carry_out(moves, overwrite=overwrite, journal=journal)
 
 
 def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | None) -> None:
-    """Move all outputs to their names; with a journal, what they replace is put aside until all of them have arrived."""
+    """Move all outputs to their names; with a journal, what they replace is kept until all of them have arrived."""
     try:
         if journal is not None:
             with refusing(moves[0].target):
@@ -233,8 +272,8 @@ def _carry_out(moves: Sequence[Move], *, overwrite: bool, journal: Journal | Non
     if journal is not None:
         with suppress(OSError):  # then the journal stays, and the next run clears away
             for move in moves:
-                if os.path.lexists(move.retired):
-                    remove(move.retired)
+                if os.path.lexists(move.backup):
+                    remove(move.backup)
             journal.drop()
 
 
@@ -249,19 +288,12 @@ def refusing(target: Location) -> Iterator[None]:
         raise _unwritable(target, error) from error
 
 
-def _fill(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def _fill(path: Path, write: Callable[[BinaryIO], object]) -> None:
     with path.open("x+b") as stream:
         write(stream)
         stream.flush()
         # a name that reaches the disk before the bytes would be an empty file after a loss of power
         os.fsync(stream.fileno())
-
-
-def _existing_mode(path: Path) -> int | None:
-    try:
-        return path.lstat().st_mode
-    except FileNotFoundError:
-        return None
 
 
 def existing(target: Location) -> OutputError:

@@ -13,10 +13,9 @@ import numpy as np
 from qmcif_engine import __version__
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.io.dask_threads import count_cores
-from qmcif_engine.io.output.output_formats import check_content, choose_format
+from qmcif_engine.io.output.formats import check_content, choose_format, place_contents
 from qmcif_engine.io.output.placement import check_folder, check_place, check_sources_kept, refusing
 from qmcif_engine.io.output.windowed_image import ImageContent, StackImage, assemble_content, join_contents
-from qmcif_engine.io.output.writers import place_contents
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 
@@ -125,7 +124,7 @@ def write_stack(
     area = Window.whole(stack.image_shape)
     if crop and transforms is not None:
         # loads what only those need who crop
-        from qmcif_engine.stack.alignment.shared_area import find_shared_area
+        from qmcif_engine.stack.alignment.warping import find_shared_area
 
         area = find_shared_area(transforms)
 

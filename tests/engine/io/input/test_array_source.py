@@ -10,7 +10,7 @@ from dask.callbacks import Callback
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.array_source import guess_axes
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.window import Window
 
 WINDOW = Window(3, 5, 17, 20)

@@ -16,7 +16,7 @@ import pytest
 
 from qmcif_engine.errors import OutputError
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource, SourceDescription
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.stack.window import Window
 
 PLACES = [FramePosition(0, number) for number in range(3)]

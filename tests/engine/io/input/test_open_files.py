@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from qmcif_engine.io.input import open_files
-from qmcif_engine.io.input.open_files import OpenFiles
+from qmcif_engine.io.input import segments
+from qmcif_engine.io.input.segments import OpenFiles
 
 
 def written(folder, n_files):
@@ -17,7 +17,7 @@ def written(folder, n_files):
 
 @pytest.mark.parametrize("reads_anywhere", [True, False])
 def test_bytes_are_read_from_any_place_and_fewer_where_the_file_ends(tmp_path, monkeypatch, reads_anywhere):
-    monkeypatch.setattr(open_files, "READS_ANYWHERE", reads_anywhere)
+    monkeypatch.setattr(segments, "READS_ANYWHERE", reads_anywhere)
     (path,) = written(tmp_path, 1)
     file = OpenFiles().open(path)
     assert [file.read(5, 3), file.read(0, 2), file.read(7, 9), file.read(8, 1), file.read(3, 0)] == [b"end", b"\0\0", b"d", b"", b""]
@@ -31,7 +31,7 @@ def test_what_the_system_returns_in_pieces_is_put_together(tmp_path, monkeypatch
 
 
 def test_a_file_is_opened_once_while_it_is_among_those_used_last(tmp_path, monkeypatch):
-    monkeypatch.setattr(open_files, "MOST_OPEN_FILES", 2)
+    monkeypatch.setattr(segments, "MOST_OPEN_FILES", 2)
     first, second, third = written(tmp_path, 3)
     files = OpenFiles()
     held = files.open(first)

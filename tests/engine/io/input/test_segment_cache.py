@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from qmcif_engine.io.input.segment_cache import SegmentCache
+from qmcif_engine.io.input.segments import SegmentCache
 
 
 def counted(calls, key, n_bytes=10):

@@ -17,7 +17,7 @@ import zarr
 from PIL import Image
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 
@@ -289,7 +289,7 @@ def test_nothing_is_decoded_before_a_window_is_read_and_then_once(tmp_path, monk
     pictures(tmp_path, images)
     decoded = []
     decode = imagecodecs.png_decode
-    monkeypatch.setattr("qmcif_engine.io.png_jpeg.png.imagecodecs.png_decode", lambda content: (decoded.append(1), decode(content))[1])
+    monkeypatch.setattr("qmcif_engine.io.pictures.imagecodecs.png_decode", lambda content: (decoded.append(1), decode(content))[1])
     stack = open_stack(tmp_path)
     assert (stack.n_images, stack.image_shape, stack.dtype) == (3, (20, 24), np.uint8)
     assert decoded == []
@@ -415,7 +415,7 @@ def test_memory_does_not_grow_with_the_image(tmp_path, peak_of):
 
 
 def test_importing_the_module_loads_no_library_of_a_format():
-    code = "import sys, qmcif_engine.io.input.stack_input; print(sorted({'zarr', 'dask', 'rawpy', 'numcodecs'} & set(sys.modules)))"
+    code = "import sys, qmcif_engine.io.input.open; print(sorted({'zarr', 'dask', 'rawpy', 'numcodecs'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
 

@@ -7,7 +7,7 @@ import tifffile
 
 from qmcif_engine.errors import ImageFileError
 from qmcif_engine.io.input.written_image import CHUNK_SIDE_PX, WrittenImage
-from qmcif_engine.io.output.writers import write_image
+from qmcif_engine.io.output.formats import write_image
 
 RECORD = {"version": "1", "settings": {"focus": 3}}
 NAMES = ["a.ome.tif", "a.tif", "a.ome.zarr"]

@@ -36,7 +36,7 @@ def planned(folder, *, is_old, is_store):
     make_output(source, "new", is_store=is_store)
     if is_old:
         make_output(target, "old", is_store=is_store)
-    return Move(source, target, folder / name_temporary(Kind.REPLACED), mark_of(source), is_store, False)
+    return Move(source, target, folder / name_temporary(Kind.BACKUP), mark_of(source), is_store, False)
 
 
 @pytest.mark.parametrize("is_store", [False, True])
@@ -89,18 +89,18 @@ def test_settled_moves_leave_nothing_aside(tmp_path):
     journal = tmp_path / "placing.moves"
     Journal(journal).note([move])
     move.carry_out(overwrite=True)
-    assert move.retired.exists()
+    assert move.backup.exists()
 
     clear_away(journal)
     assert read_output(tmp_path / "out") == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "placing.moves"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[3]", "[{}]", '{"a": 1}', "forged source", "forged retired"])
+@pytest.mark.parametrize("content", ["", "{", "[3]", "[{}]", '{"a": 1}', "forged source", "forged backup"])
 def test_a_journal_that_is_not_ours_moves_nothing(tmp_path, content):
     (tmp_path / "precious").write_text("precious")
-    retired = str(tmp_path / name_temporary(Kind.REPLACED))
-    move = {"source": str(tmp_path / name_temporary()), "target": str(tmp_path / "new"), "retired": retired}
+    backup = str(tmp_path / name_temporary(Kind.BACKUP))
+    move = {"source": str(tmp_path / name_temporary()), "target": str(tmp_path / "new"), "backup": backup}
     move |= {"mark": mark_of(tmp_path / "precious"), "is_store": False, "goes_back": False}
     if content.startswith("forged"):
         move |= {content.split()[1]: str(tmp_path / "precious")}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.errors import OutputError
-from qmcif_engine.io.output.output_formats import name_beside
+from qmcif_engine.io.output.formats import name_beside
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from qmcif_engine.io.output.pyramid import LevelFile, halve, level_shapes
-from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, block_windows
+from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, LevelFile, block_windows, halve, level_shapes
 from qmcif_engine.stack.window import Window
 
 

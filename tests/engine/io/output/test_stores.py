@@ -9,8 +9,8 @@ import pytest
 import zarr
 
 from qmcif_engine.errors import OutputError
+from qmcif_engine.io.output.formats import check_target, write_image
 from qmcif_engine.io.output.placement import check_sources_kept
-from qmcif_engine.io.output.writers import check_target, write_image
 
 SAMPLES = np.arange(600, dtype=np.uint16).reshape(20, 30)
 
@@ -108,7 +108,7 @@ def test_a_name_that_is_taken_at_the_very_last_moment_is_not_replaced(tmp_path, 
         return ordinary(self, target)
 
     monkeypatch.setattr(Path, "rename", rename)
-    assert "exists already" in refusal(write_image, tmp_path / "p.zarr", SAMPLES)
+    assert "cannot be written" in refusal(write_image, tmp_path / "p.zarr", SAMPLES)
     assert names_in(tmp_path / "p.zarr") == ["rival"]
     assert names_in(tmp_path) == ["p.zarr"]
 

@@ -14,9 +14,10 @@ import tifffile
 import zarr
 
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidImageError, OutputError
-from qmcif_engine.io.input.readers import read_image
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import check_target, place_contents, write_image
+from qmcif_engine.io.output.placement import map_path
 from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
-from qmcif_engine.io.output.writers import check_target, map_path, place_contents, write_image
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 

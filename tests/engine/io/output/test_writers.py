@@ -12,9 +12,9 @@ import tifffile
 from PIL import Image
 
 from qmcif_engine.errors import InvalidImageError, OutputError
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.output.placement import check_sources_kept, ready_folder
-from qmcif_engine.io.output.writers import check_maps_target, check_target, map_path, write_image, write_images
+from qmcif_engine.io.input.open import read_image
+from qmcif_engine.io.output.formats import check_target, write_image, write_images
+from qmcif_engine.io.output.placement import check_maps_target, check_sources_kept, map_path, ready_folder
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
 SHAPE = (11, 14)

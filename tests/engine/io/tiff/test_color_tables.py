@@ -7,8 +7,7 @@ import tifffile
 from qmcif_engine import fuse
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.input.readers import read_image
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack, read_image
 from qmcif_engine.stack.window import Window
 
 WHOLE = Window(0, 0, 20, 24)

@@ -7,7 +7,7 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms
 
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 
 EXPOSURE, POSITION = 0x8769, 0x8825
 

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.window import Window
 
 NAMES = ("overview", "nuclei & membranes")

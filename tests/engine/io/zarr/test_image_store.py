@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import zarr
 
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.fusing.active_run import grow_smaller_levels
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
-from qmcif_engine.io.output.writers import place_contents
-from qmcif_engine.io.zarr import image_store
-from qmcif_engine.io.zarr.image_store import ImageStore
-from qmcif_engine.io.zarr.ome_attributes import Extremes
-from qmcif_engine.run.sinks import grow_smaller_levels
+from qmcif_engine.io.zarr import zarr_writer
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageStore, measure_extremes
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -58,10 +57,10 @@ def grown(folder, samples, *, has_alpha=False, **layout):
     tops, lefts = (range(0, side, step) for side, step in zip(samples.shape[:2], store.block_px, strict=True))
     for top, left in [(top, left) for left in lefts for top in tops][::-1]:
         window = Window(top, left, top + store.block_px[0], left + store.block_px[1]).common(Window.whole(samples.shape))
-        store.full_level.write(window, samples[window.slices])
-        extremes.widen(store.measure(samples[window.slices]).bounds)
+        store.levels[0].write(window, samples[window.slices])
+        extremes.widen(measure_extremes(samples[window.slices], store.n_colors))
     grow_smaller_levels(store, tiles_at_once=2, client=None, is_cancelled=None)
-    content = ImageContent(image=store.full_level, has_alpha=has_alpha, metadata=METADATA, provenance=PROVENANCE)
+    content = ImageContent(image=store.levels[0], has_alpha=has_alpha, metadata=METADATA, provenance=PROVENANCE)
     store.finish(content, extremes)
     return store
 
@@ -93,7 +92,7 @@ def test_the_bytes_are_those_of_a_picture_that_is_written_at_once(samples, has_a
 def test_chunks_that_would_be_too_many_files_share_one_for_each_block(shape, monkeypatch, tmp_path):
     samples = noise(shape)
     plain = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192)).folder.rename(tmp_path / "plain.zarr")
-    monkeypatch.setattr(image_store, "MOST_CHUNK_FILES", 40)
+    monkeypatch.setattr(zarr_writer, "MOST_CHUNK_FILES", 40)
     store = grown(tmp_path, samples, chunk_px=64, block_px=(128, 192))
 
     full, smaller = (zarr.open_array(store.folder / name, mode="r") for name in "01")
@@ -114,13 +113,13 @@ def test_windows_are_known_once_they_are_written_and_read_back(tmp_path):
     store = planned(tmp_path, samples, chunk_px=64, block_px=(128, 128))
     store.begin()
     first, second = Window(0, 0, 128, 128), Window(256, 128, 300, 200)
-    store.full_level.write(second, samples[second.slices])
+    store.levels[0].write(second, samples[second.slices])
 
-    assert (has(store.full_level, first), has(store.full_level, second)) == (False, True)
+    assert (has(store.levels[0], first), has(store.levels[0], second)) == (False, True)
     inner = Window(270, 150, 299, 199)
-    np.testing.assert_array_equal(store.full_level.read(inner), samples[inner.slices])
+    np.testing.assert_array_equal(store.levels[0].read(inner), samples[inner.slices])
     store.begin()  # an interrupted run goes on
-    assert has(store.full_level, second)
+    assert has(store.levels[0], second)
 
 
 def test_who_comes_late_fails_and_leaves_nothing(tmp_path):
@@ -130,7 +129,7 @@ def test_who_comes_late_fails_and_leaves_nothing(tmp_path):
     before = digests(tmp_path)
 
     with pytest.raises(FileNotFoundError):
-        store.full_level.write(Window.whole(samples.shape), samples)
+        store.levels[0].write(Window.whole(samples.shape), samples)
 
     assert digests(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["placed.zarr"]
@@ -146,18 +145,17 @@ def test_a_chunk_that_is_cut_short_has_no_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        store.full_level.write(Window.whole(samples.shape), samples)
+        store.levels[0].write(Window.whole(samples.shape), samples)
 
-    assert not has(store.full_level, Window.whole(samples.shape))
+    assert not has(store.levels[0], Window.whole(samples.shape))
     assert [path.name for path in tmp_path.iterdir()] == ["picture.zarr"]
 
 
-def test_extremes_are_those_of_finite_colors(tmp_path):
+def test_extremes_are_those_of_finite_colors():
     samples = np.array([[[1.0, 9.0], [np.nan, -9.0]]], np.float32)
-    store = planned(tmp_path, samples, n_colors=1)
 
-    assert store.measure(samples).bounds.tolist() == [[1.0], [1.0]]
-    assert store.measure(np.full_like(samples, np.nan)).bounds.tolist() == [[np.inf], [-np.inf]]
+    assert measure_extremes(samples, 1).tolist() == [[1.0], [1.0]]
+    assert measure_extremes(np.full_like(samples, np.nan), 1).tolist() == [[np.inf], [-np.inf]]
 
 
 def test_the_blocks_of_a_level_cover_it(tmp_path):

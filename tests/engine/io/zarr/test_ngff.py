@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.zarr.ngff import describe_image, name_ngff_axes
+from qmcif_engine.io.zarr.zarr_source import describe_image, name_ngff_axes
 
 FILE = Path("some.zarr")
 AXES = [

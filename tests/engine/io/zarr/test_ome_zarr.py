@@ -9,9 +9,8 @@ import zarr
 from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
 
-from qmcif_engine.io.output.pyramid import halve
-from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content
-from qmcif_engine.io.output.writers import place_contents
+from qmcif_engine.io.output.formats import place_contents
+from qmcif_engine.io.output.windowed_image import ArrayImage, assemble_content, halve
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
 PROVENANCE = {"version": "1.2.3", "identity": "abc", "inputs": ["ä.png"]}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import pickle
 
@@ -12,12 +11,10 @@ import zarr
 from ome_zarr.format import FormatV04, FormatV05
 from ome_zarr.writer import write_multiscale
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
-from zarr.core.buffer import default_buffer_prototype
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
-from qmcif_engine.io.input.stack_input import open_stack
-from qmcif_engine.io.zarr.zarr_checks import read_array_node
-from qmcif_engine.io.zarr.zarr_input import ChunkStore, ZarrArray
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.zarr.zarr_source import ChunkReader
 from qmcif_engine.stack.window import Window
 
 SHAPE = (5, 67, 83)
@@ -264,23 +261,6 @@ def test_chunk_in_a_shard_that_unpacks_to_far_more_is_refused(tmp_path):
         open_stack(path).read(0, Window(0, 0, 8, 8))
 
 
-@pytest.mark.parametrize("way", ["get", "get_partial_values", "_get_many"])
-def test_a_missing_chunk_is_refused_in_every_way_to_read_a_store(tmp_path, way):
-    path = stored(tmp_path, noise(), chunks=(1, 32, 32))
-    (path / "c/0/0/0").unlink()
-    store = ChunkStore.around(path, read_array_node(path, path), path=path, is_strict=True)
-    kind = default_buffer_prototype()
-
-    async def read():
-        if way == "_get_many":
-            return [part async for part in store._get_many([("c/0/0/0", kind, None)])]
-        return await (store.get("c/0/0/0", kind) if way == "get" else store.get_partial_values(kind, [("c/0/0/0", None)]))
-
-    with pytest.raises(ImageFileError, match="lacks the chunk c/0/0/0"):
-        asyncio.run(read())
-    assert not store._supports_sync_io
-
-
 def test_link_that_leads_to_itself_is_refused(tmp_path):
     path = stored(tmp_path, noise())
     (path / "c/0/0/0").unlink()
@@ -309,8 +289,8 @@ def test_unsupported_sample_type_is_refused(tmp_path):
 @pytest.mark.parametrize("share", [0, 1])
 def test_a_stack_that_will_be_read_as_a_whole_is_decoded_once(tmp_path, monkeypatch, share):
     array, decoded = noise(), []
-    decode = ZarrArray._decode_chunk
-    monkeypatch.setattr(ZarrArray, "_decode_chunk", lambda self, corner: (decoded.append(corner), decode(self, corner))[1])
+    decode = ChunkReader._decode
+    monkeypatch.setattr(ChunkReader, "_decode", lambda self, corner: (decoded.append(corner), decode(self, corner))[1])
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     options = {"cache_bytes": 4 * 32 * 32 * 2, "memory_bytes": share * array.nbytes, "scratch_folder": scratch}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from qmcif_engine.io.input.stack_input import open_stack
+from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
 from qmcif_engine.stack.alignment.transforms import TransformModel
 

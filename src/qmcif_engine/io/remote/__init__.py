@@ -1,1 +1,0 @@
-"""Files and Zarr stores on servers, read and written by whoever computes."""
