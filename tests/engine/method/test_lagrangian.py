@@ -84,20 +84,6 @@ def test_value_equals_a_pixel_by_pixel_evaluation_of_the_published_formula(make_
     assert augmented_lagrangian(tiny.state, tiny.problem, penalty=penalty) == pytest.approx(expected, rel=VALUE_TOLERANCE)
 
 
-def test_value_of_a_feasible_state_is_the_objective_whatever_the_penalty_and_the_multipliers(make_tiny_problem):
-    tiny = make_tiny_problem(0, is_low_rank=False)
-    rows, columns = np.mgrid[:10, :15]
-    base = np.stack([2.0 * rows + 3.0 * columns] * 3)
-    slopes = np.zeros_like(tiny.state.gradients)
-    slopes[0, :, :-1], slopes[1, :, :, :-1] = 2, 3
-    state = replace(tiny.state, base=base, detail=tiny.problem.image - base, noise=np.zeros_like(base), gradients=slopes)
-    smoothness = 1.5 * np.sqrt(3) * (2 * 9 * 15 + 3 * 10 * 14)
-    sparsity = 0.5 * np.sqrt(np.sum((tiny.problem.image - base) ** 2, axis=0)).sum()
-
-    for penalty in PENALTIES:
-        assert augmented_lagrangian(state, tiny.problem, penalty=penalty) == pytest.approx(smoothness + sparsity, rel=VALUE_TOLERANCE)
-
-
 def allowance(state, problem, penalty):
     """Return how much rounding may move the value: terms of both signs cancel in it."""
     layers = (problem.image, state.base, state.detail, state.noise, state.gradients, state.sum_multiplier, state.gradient_multipliers)
@@ -105,37 +91,6 @@ def allowance(state, problem, penalty):
     if patches is not None:
         layers += (patches.coefficients, patches.low_rank, patches.coefficient_multiplier, patches.dictionary_multiplier)
     return DESCENT_TOLERANCE * (1 + penalty) * sum(np.sum(layer**2) for layer in layers)
-
-
-def assert_sweeps_descend(state, problem, *, penalty, n_sweeps):
-    value = augmented_lagrangian(state, problem, penalty=penalty)
-    for _ in range(n_sweeps):
-        state = sweep(state, problem, penalty=penalty)
-        lower = augmented_lagrangian(state, problem, penalty=penalty)
-        assert lower <= value + allowance(state, problem, penalty)
-        value = lower
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("is_low_rank", [False, True])
-def test_sweeps_with_fixed_multipliers_never_raise_the_value_from_a_random_state(make_tiny_problem, is_low_rank, penalty, seed):
-    tiny = make_tiny_problem(seed, is_low_rank=is_low_rank)
-
-    assert_sweeps_descend(tiny.state, tiny.problem, penalty=penalty, n_sweeps=10)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("is_low_rank", [False, True])
-def test_sweeps_with_fixed_multipliers_never_raise_the_value_during_a_real_solve(textured_image, is_low_rank, seed):
-    config = MethodConfig(is_low_rank=is_low_rank, base_patch_px=5, n_groups=4, precision=Precision.DOUBLE)
-    problem, state = initialize(textured_image((20, 25), seed), config)
-    penalty = config.penalty
-    for iteration in range(12):
-        if iteration in (0, 5, 11):
-            assert_sweeps_descend(state, problem, penalty=penalty, n_sweeps=3)
-        state, _ = raise_multipliers(sweep(state, problem, penalty=penalty), problem, penalty=penalty)
-        penalty *= config.penalty_growth
 
 
 def states_of_one_sweep(state, problem, *, penalty):
@@ -152,21 +107,19 @@ def states_of_one_sweep(state, problem, *, penalty):
         state = after
 
 
-def moved(state, name, step):
-    """Return the state with one variable moved."""
-    if name in COEFFICIENT_ORDER:
-        return replace(state, patches=replace(state.patches, **{name: getattr(state.patches, name) + step}))
-    return replace(state, **{name: getattr(state, name) + step})
+def assert_sweeps_descend(state, problem, *, penalty, n_sweeps):
+    value = augmented_lagrangian(state, problem, penalty=penalty)
+    for _ in range(n_sweeps):
+        state = sweep(state, problem, penalty=penalty)
+        lower = augmented_lagrangian(state, problem, penalty=penalty)
+        assert lower <= value + allowance(state, problem, penalty)
+        value = lower
 
 
-def variable(state, name):
-    return getattr(state.patches if name in COEFFICIENT_ORDER else state, name)
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("is_low_rank", [False, True])
-def test_no_single_update_of_a_sweep_raises_the_value(make_tiny_problem, is_low_rank, penalty, seed):
+def test_no_update_of_a_sweep_with_fixed_multipliers_raises_the_value_from_a_random_state(make_tiny_problem, is_low_rank, penalty, seed):
     tiny = make_tiny_problem(seed, is_low_rank=is_low_rank)
     names = []
     for name, before, after in states_of_one_sweep(tiny.state, tiny.problem, penalty=penalty):
@@ -175,27 +128,16 @@ def test_no_single_update_of_a_sweep_raises_the_value(make_tiny_problem, is_low_
         assert lowered > 0, name  # from a random state every update has something to gain
 
     assert names == [*(COEFFICIENT_ORDER if is_low_rank else ()), *LAYER_ORDER]
+    assert_sweeps_descend(tiny.state, tiny.problem, penalty=penalty, n_sweeps=10)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("is_low_rank", [False, True])
-@pytest.mark.parametrize("size", [1e-3, 1.0, 30.0])
-def test_each_update_of_a_sweep_is_the_minimum_over_its_variable(make_tiny_problem, is_low_rank, penalty, size):
-    """No perturbation of the new value lowers the Lagrangian, with everything else as the sweep saw it at that moment."""
-    tiny = make_tiny_problem(4, is_low_rank=is_low_rank)
-    generator = np.random.default_rng(0)
-    for name, _, after in states_of_one_sweep(tiny.state, tiny.problem, penalty=penalty):
-        value = augmented_lagrangian(after, tiny.problem, penalty=penalty)
-        for _ in range(10):
-            step = size * generator.normal(size=variable(after, name).shape)
-            assert augmented_lagrangian(moved(after, name, step), tiny.problem, penalty=penalty) > value, name
-
-
-def test_sweep_leaves_the_multipliers_alone(make_tiny_problem):
-    tiny = make_tiny_problem(0, is_low_rank=True)
-    swept = sweep(tiny.state, tiny.problem, penalty=0.2)
-
-    assert swept.sum_multiplier is tiny.state.sum_multiplier
-    assert swept.gradient_multipliers is tiny.state.gradient_multipliers
-    assert swept.patches.coefficient_multiplier is tiny.state.patches.coefficient_multiplier
-    assert swept.patches.dictionary_multiplier is tiny.state.patches.dictionary_multiplier
+def test_sweeps_with_fixed_multipliers_never_raise_the_value_during_a_real_solve(textured_image, is_low_rank):
+    config = MethodConfig(is_low_rank=is_low_rank, base_patch_px=5, n_groups=4, precision=Precision.DOUBLE)
+    problem, state = initialize(textured_image((20, 25)), config)
+    penalty = config.penalty
+    for iteration in range(12):
+        if iteration in (0, 5, 11):
+            assert_sweeps_descend(state, problem, penalty=penalty, n_sweeps=3)
+        state, _ = raise_multipliers(sweep(state, problem, penalty=penalty), problem, penalty=penalty)
+        penalty *= config.penalty_growth

@@ -1,4 +1,4 @@
-"""Patches: cutting and joining, padding, sums, means and counts in windows, and the side of a detail patch."""
+"""Patches: cutting and joining, padding, sums, means and counts in windows, the side of a detail patch, and groups of similar ones."""
 
 import numpy as np
 import pytest
@@ -8,15 +8,12 @@ from hypothesis.extra.numpy import arrays
 
 from qmcif_engine.config.fusion_config import MethodConfig
 from qmcif_engine.method import patches
+from qmcif_engine.method.operators import solve_screened
 
-EPS_SINGLE = float(np.finfo(np.float32).eps)
-MEAN_TOLERANCE = 4 * EPS_SINGLE
+MEAN_TOLERANCE = 4 * float(np.finfo(np.float32).eps)
 """Of a mean in float32, as a share of the largest sample."""
 
-PROPERTY = settings(deadline=None, max_examples=50, derandomize=True)
-SIDES = (5, 8, 10)
-
-grids = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 6))  # planes, patch rows, patch columns, side
+PROPERTY = settings(deadline=None, max_examples=25, derandomize=True)
 lengths = st.integers(1, 2000)
 odd_sides = st.integers(0, 3).map(lambda half: 2 * half + 1)
 
@@ -31,115 +28,53 @@ def windows(plane, side_px):
     return np.lib.stride_tricks.sliding_window_view(padded, (side_px, side_px))
 
 
-# cut and join
-
-
 @PROPERTY
-@given(grids)
-def test_joining_undoes_cutting(grid):
+@given(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 6)))
+def test_patches_are_cut_in_row_major_order_summed_spread_and_joined_again(grid):
     n_planes, rows, columns, side = grid
     planes = numbered(n_planes, rows * side, columns * side)
-    cut = patches.cut_patches(planes, patch_px=side)
+    # component rows are stacked
+    expected = planes.reshape(n_planes, rows, side, columns, side).transpose(0, 2, 4, 1, 3).reshape(n_planes * side**2, rows * columns)
 
-    assert cut.shape == (n_planes * side**2, rows * columns)
+    cut = patches.cut_patches(planes, patch_px=side)
+    sums = patches.sum_patches(planes[0], patch_px=side)
+    spread = patches.spread_patches(sums.astype(np.uint16), shape=(rows * side, columns * side - 1), patch_px=side)
+
+    np.testing.assert_array_equal(cut, expected)
+    np.testing.assert_array_equal(patches.cut_patches(np.asfortranarray(planes), patch_px=side), expected)
     np.testing.assert_array_equal(patches.join_patches(cut, shape=planes.shape[1:], patch_px=side), planes)
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_each_column_is_one_patch_in_row_major_order_with_component_rows_stacked(side):
-    planes = numbered(3, 2 * side, 3 * side)
-    cut = patches.cut_patches(planes, patch_px=side)
-
-    for row, column in np.ndindex(2, 3):
-        patch = planes[:, row * side : (row + 1) * side, column * side : (column + 1) * side]
-        np.testing.assert_array_equal(cut[:, row * 3 + column], patch.reshape(-1))
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_cutting_does_not_depend_on_the_memory_order(order):
-    planes = np.asarray(numbered(3, 10, 15), order=order)
-
-    np.testing.assert_array_equal(patches.cut_patches(planes, patch_px=5), patches.cut_patches(numbered(3, 10, 15), patch_px=5))
-
-
-# padding
-
-
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (1, 9), (2, 3), (13, 21), (40, 40)])
-def test_padding_reflects_at_the_lower_right_and_repeats_the_border_pixel(shape, side):
-    planes = numbered(2, *shape)
-    padded = patches.pad_to_grid(planes, patch_px=side)
-
-    def mirrored(position, length):
-        """Walk to the end, then back, and so on; each turning pixel counts twice."""
-        turn = position % (2 * length)
-        return min(turn, 2 * length - 1 - turn)
-
-    for row, column in np.ndindex(padded.shape[1:]):
-        np.testing.assert_array_equal(padded[:, row, column], planes[:, mirrored(row, shape[0]), mirrored(column, shape[1])])
-
-
-def test_padding_adds_nothing_to_whole_patches_and_keeps_leading_axes():
-    stack = numbered(2, 3, 16, 24)
-
-    np.testing.assert_array_equal(patches.pad_to_grid(stack, patch_px=8), stack)
-    assert patches.pad_to_grid(stack, patch_px=10).shape == (2, 3, 20, 30)
-
-
-# sums and values of base patches
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_patch_sums_are_the_sums_of_the_columns_of_the_cut(side):
-    plane = np.random.default_rng(0).integers(0, 256, (2 * side, 3 * side)).astype(np.float32)
-    by_columns = patches.cut_patches(plane[None], patch_px=side).sum(axis=0).reshape(2, 3)
-
-    np.testing.assert_array_equal(patches.sum_patches(plane, patch_px=side), by_columns)
+    np.testing.assert_array_equal(sums, expected[: side**2].sum(axis=0, dtype=float).reshape(rows, columns))
+    assert spread.dtype == np.uint16
+    np.testing.assert_array_equal(spread, sums.astype(np.uint16).repeat(side, axis=0).repeat(side, axis=1)[:, :-1])
 
 
 def test_patch_sums_accumulate_in_double_precision():
     plane = np.ones((8, 8), np.float32)
     plane[0, 0] = 2**24  # the next whole number is not a float32
-    total = patches.sum_patches(plane, patch_px=8)
 
-    assert total.dtype == np.float64
-    np.testing.assert_array_equal(total, [[2**24 + 63]])
+    np.testing.assert_array_equal(patches.sum_patches(plane, patch_px=8), [[2**24 + 63]])
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_spreading_gives_each_pixel_the_value_of_its_patch(side):
-    values = np.arange(6, dtype=np.uint16).reshape(2, 3)
-    spread = patches.spread_patches(values, shape=(2 * side, 3 * side - 1), patch_px=side)
+@pytest.mark.parametrize("side", [5, 8, 10])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (1, 9), (13, 21), (40, 40)])
+def test_padding_reflects_at_the_lower_right_and_repeats_the_border_pixel(shape, side):
+    planes = numbered(2, 3, *shape)
 
-    assert spread.dtype == np.uint16
-    assert spread.shape == (2 * side, 3 * side - 1)
-    for row, column in np.ndindex(spread.shape):
-        assert spread[row, column] == values[row // side, column // side]
+    padded = patches.pad_to_grid(planes, patch_px=side)
+
+    np.testing.assert_array_equal(padded, np.pad(planes, ((0, 0), (0, 0), *((0, -length % side) for length in shape)), mode="symmetric"))
 
 
 @PROPERTY
-@given(arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.floats(0, 255, width=32)), odd_sides)
-def test_window_mean_averages_each_centered_window_of_the_reflected_image(plane, side_px):
-    expected = windows(plane.astype(np.float64), side_px).mean(axis=(2, 3))
+@given(arrays(np.float32, st.tuples(st.just(2), st.integers(1, 9), st.integers(1, 9)), elements=st.floats(0, 255, width=32)), odd_sides)
+def test_means_and_counts_are_those_of_each_centered_window_of_the_reflected_image(planes, side_px):
+    averaged = patches.window_mean(planes, side_px=side_px)
 
-    np.testing.assert_allclose(patches.window_mean(plane, side_px=side_px), expected, rtol=0, atol=MEAN_TOLERANCE * 255)
-
-
-def test_window_mean_does_not_mix_planes():
-    planes = np.random.default_rng(0).uniform(0, 255, (2, 3, 9, 11)).astype(np.float32)
-    averaged = patches.window_mean(planes, side_px=5)
-
-    for index in np.ndindex(2, 3):
-        np.testing.assert_array_equal(averaged[index], patches.window_mean(planes[index], side_px=5))
-
-
-@PROPERTY
-@given(arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12))), odd_sides)
-def test_counts_are_whole_and_those_of_each_centered_window(is_marked, side_px):
-    expected = windows(is_marked, side_px).sum(axis=(2, 3))
-
-    np.testing.assert_array_equal(patches.count_in_windows(is_marked, side_px=side_px), expected)
+    for plane, average in zip(planes, averaged, strict=True):
+        expected = windows(plane.astype(np.float64), side_px).mean(axis=(2, 3))
+        np.testing.assert_allclose(average, expected, rtol=0, atol=MEAN_TOLERANCE * 255)
+        is_marked = plane > 100
+        np.testing.assert_array_equal(patches.count_in_windows(is_marked, side_px=side_px), windows(is_marked, side_px).sum(axis=(2, 3)))
 
 
 def test_counts_in_the_largest_windows_are_exact():
@@ -148,12 +83,17 @@ def test_counts_in_the_largest_windows_are_exact():
     np.testing.assert_array_equal(patches.count_in_windows(is_marked, side_px=99), windows(is_marked, 99).sum(axis=(2, 3)))
 
 
-# side of a detail patch
-
-
-@pytest.mark.parametrize(("shape", "side"), [((520, 520), 13), ((560, 560), 15), ((300, 200), 3), ((10, 10), 3), ((6000, 4000), 99)])
-def test_detail_side_is_the_published_share_of_the_pixel_count_made_odd(shape, side):
-    assert patches.detail_patch_side(shape, MethodConfig()) == side
+@pytest.mark.parametrize(
+    ("shape", "wanted", "side"),
+    # the published share of the pixel count made odd, smaller in an image smaller than a patch; what was asked for without the limits
+    [
+        *(((520, 520), 0, 13), ((560, 560), 0, 15), ((300, 200), 0, 3), ((10, 10), 0, 3), ((6000, 4000), 0, 99)),
+        *(((1, 1), 0, 1), ((2, 2), 0, 1), ((1, 500), 0, 1), ((500, 3), 0, 3), ((6, 500), 0, 3), ((2000, 60), 0, 5)),
+        *(((520, 520), wanted, side) for wanted, side in ((1, 1), (7, 7), (12, 11), (99, 99))),
+    ],
+)
+def test_detail_side_is_the_published_one_or_that_asked_for(shape, wanted, side):
+    assert patches.detail_patch_side(shape, MethodConfig(detail_patch_px=wanted)) == side
 
 
 @PROPERTY
@@ -165,11 +105,47 @@ def test_detail_side_is_odd_and_fits_into_the_image(shape, wanted):
     assert 1 <= side <= min(shape)
 
 
-@pytest.mark.parametrize(("wanted", "side"), [(1, 1), (7, 7), (12, 11), (99, 99)])
-def test_detail_side_that_was_asked_for_is_taken_without_the_limits(wanted, side):
-    assert patches.detail_patch_side((520, 520), MethodConfig(detail_patch_px=wanted)) == side
+# groups
 
 
-@pytest.mark.parametrize(("shape", "side"), [((1, 1), 1), ((2, 2), 1), ((1, 500), 1), ((500, 3), 3), ((6, 500), 3), ((2000, 60), 5)])
-def test_detail_side_shrinks_with_an_image_smaller_than_a_patch(shape, side):
-    assert patches.detail_patch_side(shape, MethodConfig()) == side
+def group(columns, n_groups=8, seed=0):
+    """Groups of patches, which are a partition and the same on every run."""
+    columns = columns.astype(np.float32)
+    columns.flags.writeable = False  # writing into them would raise
+    groups, again = (patches.group_patches(columns, n_groups=n_groups, seed=seed) for _ in range(2))
+    assert all(len(members) for members in groups)
+    assert [members.tolist() for members in groups] == [members.tolist() for members in again]
+    np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(columns.shape[1]))
+    return groups
+
+
+def random_patches(n_patches):
+    return np.random.default_rng(0).uniform(0, 255, (75, n_patches))
+
+
+@pytest.mark.parametrize(("n_patches", "n_groups", "seed"), [(1, 1, 0), (2, 8, 1), (7, 8, 0), (9, 256, 5), (300, 2, 12345), (500, 8, 0)])
+def test_groups_name_every_patch_once_and_are_not_more_than_asked_for(n_patches, n_groups, seed):
+    assert len(group(random_patches(n_patches), n_groups, seed)) <= min(n_groups, n_patches)
+
+
+@pytest.mark.parametrize("n_distinct", [1, 3, 7])
+@pytest.mark.parametrize("n_copies", [1, 500])
+def test_there_is_one_group_for_each_distinct_patch_where_they_are_few(n_distinct, n_copies):
+    groups = group(np.repeat(random_patches(n_distinct), n_copies, axis=1))
+
+    np.testing.assert_array_equal(np.sort([members[0] // n_copies for members in groups]), np.arange(n_distinct))
+
+
+def test_two_kinds_of_patches_come_apart():
+    kinds = np.random.default_rng(0).integers(0, 2, 200)
+    groups = group(random_patches(200) * 0.05 + 200 * kinds, n_groups=2)  # dark ones and bright ones
+
+    assert [len(np.unique(kinds[members])) for members in groups] == [1, 1]
+
+
+@pytest.mark.parametrize("level", [0.0, 0.1, 127.3, 255.0])
+def test_constant_image_is_grouped_without_complaint(level):
+    """The base layer of a constant image differs from patch to patch by rounding."""
+    image = patches.pad_to_grid(np.full((3, 33, 47), level, np.float32), patch_px=8)
+
+    group(patches.cut_patches(solve_screened(image, screening=1.0), patch_px=8))

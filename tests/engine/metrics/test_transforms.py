@@ -5,7 +5,6 @@ import pytest
 from scipy import signal
 
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.phase_congruency import correlate_features
 from qmcif_engine.metrics.phase_features import N_ORIENTATIONS, N_SCALES, FilterBank, compute_phase_features
 
 ROUNDING = 1e-9
@@ -69,10 +68,8 @@ def sample_plainly(shape, *, scale, orientation):
 
 
 def sum_kernels_plainly(filters):
-    """Energy of the sum of the kernels of all scales: squares and mixed products."""
-    kernels = [np.fft.ifft2(values).real * np.sqrt(values.size) for values in filters]
-    products = sum(np.sum(kernels[i] * kernels[j]) for i in range(N_SCALES) for j in range(i + 1, N_SCALES))
-    return sum(np.sum(kernel**2) for kernel in kernels) + 2 * products
+    """Energy of the sum of the kernels of all scales."""
+    return np.sum(sum(np.fft.ifft2(values).real * np.sqrt(values.size) for values in filters) ** 2)
 
 
 @shapes
@@ -170,15 +167,3 @@ def test_phase_congruency_equals_the_plain_definition(paint_scene, shape, n_sour
         expected *= np.max(matches, axis=0).sum() / np.count_nonzero(strongest[0] > 0.1)
 
     assert evaluate(*scene).phase_congruency == pytest.approx(expected, abs=ROUNDING)
-
-
-def test_match_is_zero_where_the_source_has_no_feature(paint_scene):
-    sources, fused = paint_scene((40, 40))
-    sources[0][:, :20] = 100
-    bank = FilterBank(fused.shape, DOUBLE)
-    source, target = compute_phase_features(sources[0], bank), compute_phase_features(fused, bank)
-    is_feature = source.congruency > 0.1
-
-    assert 0 < np.count_nonzero(is_feature) < is_feature.size
-    for match in correlate_features(source, target):
-        np.testing.assert_array_equal(match != 0, is_feature)

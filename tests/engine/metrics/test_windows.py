@@ -14,7 +14,6 @@ from qmcif_engine.metrics.windows import (
     compute_covariance,
     compute_exact_moments,
     compute_moments,
-    filter_valid,
 )
 
 PROPERTY = settings(deadline=None, max_examples=15, derandomize=True)
@@ -54,15 +53,6 @@ def test_window_shrinks_to_an_image_that_is_smaller(window, shape):
 
     assert averages.shape == tuple(max(1, length - window.side + 1) for length in shape)
     assert image.min() <= averages.min() <= averages.max() <= image.max()
-
-
-@pytest.mark.parametrize(("n_weights", "axis"), [(1, 0), (2, 1), (5, 0), (6, 1)])
-def test_valid_filtering_correlates_and_does_not_convolve(n_weights, axis):
-    image = np.random.default_rng(0).uniform(0, 1, (8, 9))
-    weights = np.arange(1.0, n_weights + 1)
-    expected = np.apply_along_axis(np.correlate, axis, image, weights, mode="valid")
-
-    np.testing.assert_allclose(filter_valid(image, weights, axis=axis), expected, rtol=0, atol=ROUNDING)
 
 
 def test_moments_equal_mean_variance_and_covariance_of_each_window(pair):
