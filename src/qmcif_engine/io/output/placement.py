@@ -15,7 +15,7 @@ from qmcif_engine.io.output.moves import Journal, Move, check_replaceable, mark_
 from qmcif_engine.io.remote_path import Location, RemotePath
 
 
-def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:
+def check_place(target: Location, *, overwrite: bool, is_store: bool = False, makes_folder: bool = False) -> None:
     """Refuse a target that is taken or lies where nothing can be written, by really creating a file beside it.
 
     Permission bits would tell less: they do not bind the administrator, and a read-only file system has them all.
@@ -27,6 +27,8 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         Whether an existing file, or Zarr folder, may be replaced.
     is_store : bool, optional
         Whether the target is to be a Zarr folder rather than a file.
+    makes_folder : bool, optional
+        Whether the folder around it is made later where it is missing.
 
     Raises
     ------
@@ -40,6 +42,10 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
             check_remote_target(target, is_store=is_store, is_allowed=overwrite)
         return
     try:
+        if makes_folder and not target.parent.exists():
+            # what can be known of such a folder: that the one around it can be written
+            check_folder(next(place for place in target.absolute().parents if place.exists()))
+            return
         check_folder(target.parent)
         _check_vacant(target, overwrite=overwrite, is_store=is_store)
     except OutputError:
