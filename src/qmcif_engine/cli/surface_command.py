@@ -122,4 +122,4 @@ def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uin
 
 def _write_texture(stream: BinaryIO, colors: NDArray[np.uint8]) -> None:
     content = assemble_content(ArrayImage(colors), None, metadata=ImageMetadata(), provenance={})
-    encode_png(stream, content, run=WriteRun(count_blocks(colors.shape), scratch_folder=Path()))
+    encode_png(stream, content, run=WriteRun(n_blocks=count_blocks(colors.shape), scratch_folder=Path()))

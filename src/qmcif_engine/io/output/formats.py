@@ -328,19 +328,15 @@ def place_contents(
             check_place(target, overwrite=overwrite, is_store=True)
         formats = {target: choose_format(target) for target in contents}
         run = WriteRun(
-            sum(formats[target].count_blocks(content) for target, content in contents.items()),
+            n_blocks=sum(formats[target].count_blocks(content) for target, content in contents.items()),
             # beside the first target, on a disk that is written to anyway
             scratch_folder=scratch_folder or next(iter([*contents, *(built or {})])).parent,
             on_progress=on_progress,
-            check_cancelled=check_cancelled,
+            check_cancelled=check_cancelled or (lambda: None),
             n_workers=n_workers,
         )
         files, stores = (
-            {
-                target: partial(formats[target].write, content=contents[target], run=run)
-                for target in contents
-                if formats[target].is_store == is_store
-            }
+            {path: partial(formats[path].write, content=contents[path], run=run) for path in contents if formats[path].is_store == is_store}
             for is_store in (False, True)
         )
         place_files(files, overwrite=overwrite, stores=stores, built=built, journal=journal)
