@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -149,35 +150,23 @@ def check_sources_kept(targets: Iterable[Location], sources: Iterable[Location])
     OutputError
         Naming both.
     """
-    known = list(sources)
-    for target in targets:
-        for source in known:
-            if _is_one_file(target, source):
-                msg = f"{str(target)!r} is the input {str(source)!r}, which would be lost; another name is needed; choose one"
-                raise OutputError(msg)
-            if _lies_in(target, source):
-                msg = f"{str(target)!r} lies in the input {str(source)!r}, which must not change; a place outside is needed; choose one"
-                raise OutputError(msg)
+    for target, source in itertools.product(targets, list(sources)):
+        if _holds(target, source):
+            msg = f"{str(target)!r} is the input {str(source)!r}, which would be lost; another name is needed; choose one"
+            raise OutputError(msg)
+        if _holds(source, target):
+            msg = f"{str(target)!r} lies in the input {str(source)!r}, which must not change; a place outside is needed; choose one"
+            raise OutputError(msg)
 
 
-def _is_one_file(target: Location, source: Location) -> bool:
-    """Return whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
-    if isinstance(target, RemotePath) or isinstance(source, RemotePath):
-        return f"{source}/".startswith(f"{target}/")
+def _holds(outer: Location, inner: Location) -> bool:
+    """Return whether one file or folder is the other, under whatever name, or has it inside, as a Zarr folder may."""
+    if isinstance(outer, RemotePath) or isinstance(inner, RemotePath):
+        return f"{inner}/".startswith(f"{outer}/")
     try:
         # samefile sees through links, other spellings and file systems that ignore case
-        return any(place.exists() and target.samefile(place) for place in (source, *Path(os.path.realpath(source)).parents))
+        return outer.exists() and any(place.exists() and outer.samefile(place) for place in (inner, *Path(os.path.realpath(inner)).parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
-        return False
-
-
-def _lies_in(target: Location, source: Location) -> bool:
-    """Return whether the source is a folder, such as a Zarr array, and the target would be put into it."""
-    if isinstance(target, RemotePath) or isinstance(source, RemotePath):
-        return f"{target}/".startswith(f"{source}/")
-    try:
-        return source.is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(target)).parents
-    except (OSError, ValueError):  # as above
         return False
 
 

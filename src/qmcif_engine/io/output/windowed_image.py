@@ -58,17 +58,8 @@ class ArrayImage:
     """
 
     def __init__(self, samples: NDArray[Any]) -> None:
-        self._samples = samples
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Height and width, and the number of channels where there is a channel axis."""
-        return self._samples.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the samples, in native byte order."""
-        return self._samples.dtype.newbyteorder("=")
+        # samples are handed over in native byte order
+        self._samples, self.shape, self.dtype = samples, samples.shape, samples.dtype.newbyteorder("=")
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return a contiguous copy of a window in native byte order, which is what the codecs take."""
