@@ -24,8 +24,8 @@ from qmcif_engine.decision.validity import (
     frame_end_px,
     seen_from,
 )
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import align_stack
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
 from qmcif_engine.stack.samples import measure_focus_range, to_planes
 from qmcif_engine.stack.stack import stack_arrays

@@ -35,8 +35,8 @@ from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_j
 from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
 from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.io.tiff.tiff_source import TiffSource
+from qmcif_engine.stack.deciding import EACH
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
-from qmcif_engine.stack.separate_channels import EACH
 from qmcif_engine.stack.window import Window
 
 StackInput: TypeAlias = "str | os.PathLike[str] | Any"
