@@ -36,26 +36,22 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False, ma
     OutputError
         With the reason and the remedy.
     """
-    if isinstance(target, RemotePath):
-        from qmcif_engine.io.remote import check_remote_target
+    with refusing(target):
+        if isinstance(target, RemotePath):
+            from qmcif_engine.io.remote import check_remote_target
 
-        with refusing(target):
             check_remote_target(target, is_store=is_store, is_allowed=overwrite)
-        return
-    try:
-        if makes_folder and not target.parent.exists():
-            # what can be known of such a folder: that the one around it can be written
-            check_folder(next(place for place in target.absolute().parents if place.exists()))
             return
-        check_folder(target.parent)
-        _check_vacant(target, overwrite=overwrite, is_store=is_store)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise _unwritable(target, error) from error
-    except ValueError as error:
-        msg = f"{str(target)!r} is not a possible file name ({error}); the name of a file is needed; correct it"
-        raise OutputError(msg) from error
+        try:
+            if makes_folder and not target.parent.exists():
+                # what can be known of such a folder: that the one around it can be written
+                check_folder(next(place for place in target.absolute().parents if place.exists()))
+                return
+            check_folder(target.parent)
+            _check_vacant(target, overwrite=overwrite, is_store=is_store)
+        except ValueError as error:
+            msg = f"{str(target)!r} is not a possible file name ({error}); the name of a file is needed; correct it"
+            raise OutputError(msg) from error
 
 
 def _check_vacant(target: Path, *, overwrite: bool, is_store: bool) -> None:
