@@ -39,12 +39,22 @@ def recognize_heif(head: bytes) -> str | None:
     return next((_BRANDS[brand] for brand in brands if brand in _BRANDS), None)
 
 
-def inspect_heif(file: OpenFile, path: Path) -> SourceDescription:
-    """Return what is known of the image; an AVIF file is decoded for that, since nothing reads its header alone."""
+def inspect_avif(file: OpenFile, path: Path) -> SourceDescription:
+    """Return what is known of the image, which is decoded for that: nothing reads the header alone."""
     _check_size(file, path)
-    if recognize_heif(file.read(0, 64)) == "AVIF":
-        samples = decode_heif(file, path)
-        return describe_single_image(path, size=samples.shape[:2], n_samples=samples.shape[2], dtype=samples.dtype)
+    samples = decode_avif(file, path)
+    n_samples = 1 if samples.ndim == 2 else samples.shape[2]
+    return describe_single_image(path, size=(samples.shape[0], samples.shape[1]), n_samples=n_samples, dtype=samples.dtype)
+
+
+def decode_avif(file: OpenFile, _path: Path) -> NDArray[Any]:
+    """Return the image, shape (H, W) or (H, W, C)."""
+    return imagecodecs.avif_decode(file.read(0, file.stamp()[0]))
+
+
+def inspect_heic(file: OpenFile, path: Path) -> SourceDescription:
+    """Return what the header says of the image."""
+    _check_size(file, path)
     image = _open_heic(file, path)
     # a lower-case a marks alpha that is multiplied into the colors
     n_samples = _N_SAMPLES.get(image.mode.partition(";")[0])
@@ -64,16 +74,9 @@ def inspect_heif(file: OpenFile, path: Path) -> SourceDescription:
     return replace(found, metadata=replace(found.metadata, exif=kept))
 
 
-def decode_heif(file: OpenFile, path: Path) -> NDArray[Any]:
-    """Return the image, shape (H, W, C)."""
-    size = _check_size(file, path)
-    if recognize_heif(file.read(0, 64)) == "HEIC":
-        samples = np.asarray(_open_heic(file, path))
-    else:
-        samples = imagecodecs.avif_decode(file.read(0, file.stamp()[0]))
-        if samples.shape[:2] != size:
-            raise refuse_damaged(path, f"its header claims {size[1]} x {size[0]} pixels, its samples are of shape {samples.shape}")
-    return samples[:, :, np.newaxis] if samples.ndim == 2 else samples
+def decode_heic(file: OpenFile, path: Path) -> NDArray[Any]:
+    """Return the image, shape (H, W) or (H, W, C)."""
+    return np.asarray(_open_heic(file, path))
 
 
 def _open_heic(file: OpenFile, path: Path) -> Any:  # noqa: ANN401 - of the library
@@ -83,8 +86,8 @@ def _open_heic(file: OpenFile, path: Path) -> Any:  # noqa: ANN401 - of the libr
     return opened[opened.primary_index]
 
 
-def _check_size(file: OpenFile, path: Path) -> tuple[int, int]:
-    """Return height and width of the largest image that the header claims, once memory may be taken for it."""
+def _check_size(file: OpenFile, path: Path) -> None:
+    """Refuse an image for whose claimed size no memory may be taken."""
     head = file.read(0, _HEAD_BYTES)
     # the brand of animations, and properties that turn or mirror, which imagecodecs leaves to its caller
     if recognize_heif(head[:64]) == "AVIF" and (b"avis" in head[:64] or b"irot" in head or b"imir" in head):
@@ -102,4 +105,3 @@ def _check_size(file: OpenFile, path: Path) -> tuple[int, int]:
     check_claimed_size(
         path, height=height, width=width, decoded_bytes=decoded_bytes, stored_bytes=stored_bytes, max_expansion=MAX_EXPANSION
     )
-    return height, width

@@ -19,7 +19,7 @@ from qmcif_engine.io.input.camera_raw import develop_raw, inspect_raw
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, choose_image, is_zarr_folder, list_files
 from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels, select_frames
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSequence, FrameSource, SourceDescription
-from qmcif_engine.io.input.heic_avif import decode_heif, inspect_heif, recognize_heif
+from qmcif_engine.io.input.heic_avif import decode_avif, decode_heic, inspect_avif, inspect_heic, recognize_heif
 from qmcif_engine.io.input.image_file import (
     ImageFile,
     assemble_image,
@@ -216,7 +216,8 @@ _PICTURES = (
     PictureFormat("camera raw", lambda _, suffix: suffix in RAW_SUFFIXES, inspect_raw, develop_raw),
     PictureFormat("PNG or JPEG", lambda head, _: head.startswith(PNG_SIGNATURE), inspect_png, decode_png),
     PictureFormat("PNG or JPEG", lambda head, _: head.startswith(JPEG_SIGNATURE), inspect_jpeg, decode_jpeg),
-    PictureFormat("AVIF or HEIC", lambda head, _: recognize_heif(head) is not None, inspect_heif, decode_heif),
+    PictureFormat("AVIF or HEIC", lambda head, _: recognize_heif(head) == "AVIF", inspect_avif, decode_avif),
+    PictureFormat("AVIF or HEIC", lambda head, _: recognize_heif(head) == "HEIC", inspect_heic, decode_heic),
 )
 
 
