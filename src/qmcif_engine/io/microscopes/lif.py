@@ -14,7 +14,7 @@ import numpy as np
 from liffile import LifFile, LifImage, LifImageABC
 from numpy.typing import NDArray
 
-from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.metadata.units import parse_length
 from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
@@ -97,16 +97,11 @@ def _describe(image: LifImageABC) -> ImageMetadata:
     steps = {axis: _measure_step(image.coords.get(axis)) for axis in "XYZ"}
     channels = image.xml_element.findall("./Data/Image/ImageDescription/Channels/ChannelDescription")
     colors = [_COLORS.get(channel.attrib.get("LUTName", "").lower(), "") for channel in channels]
-    names = [next((value.text or "" for key, value in _list_properties(channel) if key.text == "DyeName"), "") for channel in channels]
+    names = [channel.findtext("./ChannelProperty[Key='DyeName']/Value") or "" for channel in channels]
     # one depth for all channels, else none is known
     bits = {channel.attrib.get("Resolution", "") for channel in channels}
     n_bits = int(bits.pop()) if len(bits) == 1 and next(iter(bits)).isdecimal() else 0
     return describe_channels(steps, names=names, colors=colors, n_bits=n_bits, dtype=image.dtype)
-
-
-def _list_properties(channel: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - an element of whichever XML library reads the file
-    found = [(entry.find("Key"), entry.find("Value")) for entry in channel.findall("./ChannelProperty")]
-    return [(key, value) for key, value in found if key is not None and value is not None]
 
 
 def _measure_step(places: NDArray[Any] | None) -> float | None:

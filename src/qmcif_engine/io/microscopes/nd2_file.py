@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.io.input.image_file import refuse_damaged
-from qmcif_engine.io.metadata.length_units import parse_length
+from qmcif_engine.io.metadata.units import parse_length
 from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window

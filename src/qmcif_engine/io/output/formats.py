@@ -26,10 +26,9 @@ from qmcif_engine.io.output.windowed_image import (
     count_blocks,
     join_contents,
 )
-from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
-from qmcif_engine.io.png_jpeg.png import encode_png
+from qmcif_engine.io.pictures import encode_jpeg, encode_png
 from qmcif_engine.io.remote_path import Location, RemotePath
-from qmcif_engine.io.tiff.tiled_tiff import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
+from qmcif_engine.io.tiff.tiff_writer import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.zarr_writer import count_chunks, write_ome_zarr
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES

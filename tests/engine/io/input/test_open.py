@@ -265,7 +265,7 @@ def test_nothing_is_decoded_before_a_window_is_read_and_then_once(tmp_path, monk
     pictures(tmp_path, images)
     decoded = []
     decode = imagecodecs.png_decode
-    monkeypatch.setattr("qmcif_engine.io.png_jpeg.png.imagecodecs.png_decode", lambda content: (decoded.append(1), decode(content))[1])
+    monkeypatch.setattr("qmcif_engine.io.pictures.imagecodecs.png_decode", lambda content: (decoded.append(1), decode(content))[1])
     stack = open_stack(tmp_path)
     assert (stack.n_images, stack.image_shape, stack.dtype) == (3, (20, 24), np.uint8)
     assert decoded == []

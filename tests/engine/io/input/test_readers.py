@@ -341,7 +341,7 @@ def test_file_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     def fail(*_args):
         raise MemoryError
 
-    monkeypatch.setattr("qmcif_engine.io.png_jpeg.png.imagecodecs.png_decode", fail)
+    monkeypatch.setattr("qmcif_engine.io.pictures.imagecodecs.png_decode", fail)
     assert "does not fit into memory; more memory or a smaller image is needed; crop or reduce it first" in refusal(path)
 
 
@@ -417,7 +417,7 @@ def test_png_kinds_that_cannot_be_kept_are_refused_by_name(tmp_path):
 
 def test_png_whose_samples_are_not_what_its_header_claims_is_refused(tmp_path, monkeypatch):
     path = stored(tmp_path, png_bytes(smooth(3, "uint8")))
-    monkeypatch.setattr("qmcif_engine.io.png_jpeg.png.imagecodecs.png_decode", lambda _: np.zeros((2, 2), np.uint8))
+    monkeypatch.setattr("qmcif_engine.io.pictures.imagecodecs.png_decode", lambda _: np.zeros((2, 2), np.uint8))
     assert "header claims (13, 17, 3) uint8, samples are (2, 2, 1) uint8" in refusal(path)
 
 

@@ -14,7 +14,7 @@ import zarr
 from qmcif_engine.errors import Cancelled, InvalidConfigError, OutputError
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.stack_output import write_stack
-from qmcif_engine.io.tiff import tiled_tiff
+from qmcif_engine.io.tiff import tiff_writer
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.preparation import prepare_stack
@@ -66,7 +66,7 @@ def digest(path: Path) -> str:
 @pytest.mark.parametrize("channels", [(), (3,)])
 @pytest.mark.parametrize("largest_stripped_bytes", [2**26, 0])
 def test_every_sample_comes_back_in_its_type(tmp_path, monkeypatch, target, dtype, channels, largest_stripped_bytes):
-    monkeypatch.setattr(tiled_tiff, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
+    monkeypatch.setattr(tiff_writer, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
     samples = make_samples(dtype, channels)
 
     assert write_stack(make_stack(samples), tmp_path / target) == (tmp_path / target,)
@@ -81,7 +81,7 @@ def test_every_sample_comes_back_in_its_type(tmp_path, monkeypatch, target, dtyp
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("largest_stripped_bytes", [2**26, 0])
 def test_dyes_keep_their_number_and_names(tmp_path, monkeypatch, target, largest_stripped_bytes):
-    monkeypatch.setattr(tiled_tiff, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
+    monkeypatch.setattr(tiff_writer, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
     samples = make_samples(np.uint16, (4,))
     names = ("DAPI", "GFP", "Cy3", "Cy5")
     companions = stack_arrays(list(samples))
