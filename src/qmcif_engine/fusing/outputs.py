@@ -16,7 +16,7 @@ from qmcif_engine.depth import HeightRequest, choose_height_scale
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.limits import LARGEST_NODE_BYTES, read_bounded
 from qmcif_engine.io.output.formats import check_target, choose_format, name_beside
-from qmcif_engine.io.output.placement import check_folder, check_maps_target, check_place, check_sources_kept, map_path, refusing
+from qmcif_engine.io.output.placement import check_maps_target, check_place, check_sources_kept, map_path, refusing
 from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.run.job_folder import name_job_folder, recover
 from qmcif_engine.stack.stack import Stack
@@ -148,7 +148,7 @@ def check_outputs(stack: Stack, outputs: Outputs, further: Sequence[Path], *, n_
         _check_series(outputs.image, n_times)
     _check_files(stack, outputs, overwrite=is_allowed)
     for path in further:
-        _check_further(path, overwrite=is_allowed)
+        check_place(path, overwrite=is_allowed, makes_folder=True)
     # two names may be one file by links or by ".."
     if len({path if isinstance(path, RemotePath) else os.path.realpath(path) for path in files}) < len(files):
         msg = (
@@ -172,16 +172,6 @@ def _check_files(stack: Stack, outputs: Outputs, *, overwrite: bool) -> None:
         choose_height_scale(stack.metadata, z_step=outputs.height.z_step, unit=outputs.height.unit)
         for target in (outputs.height.target, outputs.height.confidence_target):
             check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *stack.decision_channels))
-
-
-def _check_further(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file whose folder may be made later."""
-    with refusing(path):
-        if path.parent.exists():
-            check_place(path, overwrite=overwrite)
-        else:
-            # what can be known of such a folder: that the one around it can be written
-            check_folder(next(place for place in path.absolute().parents if place.exists()))
 
 
 def _check_series(target: Location, n_times: int) -> None:

@@ -59,9 +59,6 @@ MOST_XML_ELEMENTS = 2**20
 MOST_JSON_ITEMS = 2**21
 """Elements, items of lists and entries of tables in one text: each takes some 100 bytes of memory, and as few as 2 in the text."""
 
-LARGEST_SEGMENT_OVERHEAD_BYTES = 2**20
-"""What a packed strip, tile or chunk may take beyond twice its samples."""
-
 LARGEST_IMAGE_OVERHEAD_BYTES = 2**26
 """What a PNG or JPEG file may take beyond twice its samples; a larger PNG, or what lies behind that in a JPEG, is not read."""
 

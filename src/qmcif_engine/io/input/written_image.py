@@ -104,7 +104,7 @@ def _open_store(path: Path) -> WrittenImage:
 
 
 def _arrange(levels: list[da.Array], axes: str, metadata: ImageMetadata) -> WrittenImage:
-    """Return the image with its channels last; those of a color image are told by their names."""
+    """Return the image with its channels last; those of a color image are recognized by their names."""
     names = tuple(name.lower() for name in metadata.channel_names[:3])
     is_dyed = "C" in axes and levels[0].shape[axes.index("C")] > 1 and names not in COLOR_NAMES
     if "C" in axes:

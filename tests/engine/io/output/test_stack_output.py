@@ -110,14 +110,6 @@ def test_alpha_goes_along(tmp_path, target):
         np.testing.assert_array_equal([stack.alpha.read(number, whole) for number in range(3)], samples[..., 3])
 
 
-def test_tifffile_reads_a_plain_stack_with_z_first(tmp_path):
-    write_stack(make_stack(make_samples(channels=(3,))), tmp_path / "rgb.tif")
-    write_stack(make_stack(make_samples()), tmp_path / "gray.tif")
-
-    assert tifffile.imread(tmp_path / "rgb.tif").shape == (3, *SHAPE, 3)
-    assert tifffile.imread(tmp_path / "gray.tif").shape == (3, *SHAPE)
-
-
 def test_an_ome_zarr_has_smaller_copies_of_every_image_along_z(tmp_path):
     samples = np.zeros((2, 600, 520), np.uint8)
     samples[1] = 80

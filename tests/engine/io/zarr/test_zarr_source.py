@@ -3,13 +3,10 @@ from __future__ import annotations
 import json
 import pickle
 
-import google_crc32c
 import numcodecs
 import numpy as np
 import pytest
 import zarr
-from ome_zarr.format import FormatV04, FormatV05
-from ome_zarr.writer import write_multiscale
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from qmcif_engine.errors import ImageFileError, InvalidImageError
@@ -132,29 +129,6 @@ def test_ome_zarr_is_read_at_full_size_with_its_metadata(tmp_path, version):
     assert stack.sources == (tmp_path / "image.zarr",)
 
 
-def name_units(group, unit):
-    """Give the spatial axes a unit, which newer versions of the library leave out."""
-    attributes = group.attrs.asdict()
-    for axis in attributes.get("ome", attributes)["multiscales"][0]["axes"]:
-        if axis["type"] == "space":
-            axis["unit"] = unit
-    group.attrs.put(attributes)
-
-
-@pytest.mark.filterwarnings("ignore:The 'coordinate_transformations' argument is deprecated:DeprecationWarning")  # older ones have no other
-@pytest.mark.parametrize("form", [FormatV04(), FormatV05()], ids=["0.4", "0.5"])
-def test_what_the_ome_zarr_library_writes_is_read(tmp_path, form):
-    array = noise("uint16", 2, 4, 40, 48)
-    group = zarr.create_group(tmp_path / "image.zarr", zarr_format=form.zarr_format)
-    axes = [{"name": "c", "type": "channel"}, *({"name": name, "type": "space", "unit": "nanometer"} for name in "zyx")]
-    scale = [[{"type": "scale", "scale": [1, 300, 100, 100]}]]
-    write_multiscale([array], group, fmt=form, axes=axes, coordinate_transformations=scale, storage_options={"chunks": (1, 1, 16, 16)})
-    name_units(group, "nanometer")
-    stack = open_stack(tmp_path / "image.zarr", channels=[2])
-    np.testing.assert_array_equal(stack.read(3, Window(5, 6, 39, 40)), array[1, 3, 5:39, 6:40])
-    assert (stack.metadata.pixel_size, stack.metadata.z_step, stack.metadata.unit) == ((100, 100), 300, "nanometer")
-
-
 def test_a_copy_opens_the_array_again(tmp_path):
     array = noise()
     stack = open_stack(stored(tmp_path, array))
@@ -210,11 +184,6 @@ def test_missing_chunks_are_the_fill_value_and_the_first_is_noted_in_the_log(tmp
     assert "the fill value stands for what is missing; --strict-chunks refuses it" in notes[0]
 
 
-def test_a_complete_array_is_not_noted(tmp_path, caplog):
-    open_stack(stored(tmp_path, noise())).read(0, WINDOWS[0])
-    assert not caplog.records
-
-
 def test_strict_reading_refuses_a_missing_shard(tmp_path):
     path = stored(tmp_path, noise(), chunks=(1, 16, 16), shards=(1, 32, 48))
     (path / "c/2/1/0").unlink()
@@ -248,19 +217,6 @@ def test_chunk_that_unpacks_to_far_more_is_refused(tmp_path, compressors, pack):
         open_stack(path).read(0, WINDOWS[0])
 
 
-def test_chunk_in_a_shard_that_unpacks_to_far_more_is_refused(tmp_path):
-    large = numcodecs.Zstd().encode(bytes(10_000_000))
-    path = stored(tmp_path, noise(), chunks=(1, 16, 16), shards=(1, 32, 32), compressors=ZstdCodec())
-    shard = bytearray((path / "c/0/0/0").read_bytes())
-    index = np.frombuffer(shard[-68:-4], "<u8").reshape(4, 2).copy()
-    index[0] = 0, len(large)
-    packed_index = index.tobytes()
-    checksum = google_crc32c.value(packed_index).to_bytes(4, "little")
-    (path / "c/0/0/0").write_bytes(bytes(large) + bytes(shard[len(large) : -68]) + packed_index + checksum)
-    with pytest.raises(ImageFileError, match="truncated or corrupt"):
-        open_stack(path).read(0, Window(0, 0, 8, 8))
-
-
 def test_link_that_leads_to_itself_is_refused(tmp_path):
     path = stored(tmp_path, noise())
     (path / "c/0/0/0").unlink()
@@ -277,13 +233,6 @@ def test_image_outside_its_group_is_refused(tmp_path):
     (path / ".zattrs").write_text(json.dumps(attributes))
     with pytest.raises(ImageFileError, match=r"its image is said to be at '../stack.zarr'"):
         open_stack(path)
-
-
-def test_unsupported_sample_type_is_refused(tmp_path):
-    with pytest.raises(
-        InvalidImageError, match="has samples of type int32; uint8, uint16, float32, float64, int8, int16, uint32, bool are supported"
-    ):
-        open_stack(stored(tmp_path, noise("int32")))
 
 
 @pytest.mark.parametrize("share", [0, 1])

@@ -13,7 +13,7 @@ from PIL import Image
 
 from qmcif_engine.errors import InvalidImageError, OutputError
 from qmcif_engine.io.input.open import read_image
-from qmcif_engine.io.output.formats import check_target, write_image, write_images
+from qmcif_engine.io.output.formats import check_target, name_beside, write_image, write_images
 from qmcif_engine.io.output.placement import check_maps_target, check_sources_kept, map_path, ready_folder
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
 
@@ -71,8 +71,7 @@ def test_lossless_formats_return_what_was_written(tmp_path, suffix, dtype, is_co
     assert_nothing_else(tmp_path, f"image{suffix}")
 
 
-@pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".JPG"])
-@pytest.mark.parametrize("is_color", [False, True])
+@pytest.mark.parametrize(("suffix", "is_color"), [(".jpg", False), (".jpeg", True), (".JPG", True)])
 def test_jpeg_returns_nearly_what_was_written_with_full_color_resolution(tmp_path, suffix, is_color):
     rows, columns = np.mgrid[:40, :50]
     gray = (rows * 3 + columns * 2).astype(np.uint8)
@@ -111,26 +110,13 @@ def test_tiny_images_are_not_mistaken_for_channels_or_pages(tmp_path, size, suff
 
 
 @pytest.mark.parametrize("suffix", [".png", ".tif", ".jpg"])
-def test_other_memory_layouts_are_written_as_what_they_mean(tmp_path, suffix):
-    samples = picture("uint8")
-    write_image(tmp_path / f"plain{suffix}", samples)
-    write_image(tmp_path / f"strided{suffix}", np.asfortranarray(samples)[::-1][::-1])
-    assert (tmp_path / f"plain{suffix}").read_bytes() == (tmp_path / f"strided{suffix}").read_bytes()
-
-
-def test_foreign_byte_order_is_written_as_the_same_values(tmp_path):
-    samples = picture("uint16")
-    for suffix in (".png", ".tif"):
-        write_image(tmp_path / f"image{suffix}", samples.astype(">u2"))
-        np.testing.assert_array_equal(read_image(tmp_path / f"image{suffix}").samples, samples)
-
-
-@pytest.mark.parametrize("suffix", [".png", ".tif", ".jpg"])
-def test_same_samples_give_the_same_bytes_at_any_time_and_place(tmp_path, suffix, monkeypatch):
+def test_the_bytes_depend_on_the_samples_alone(tmp_path, suffix, monkeypatch):
+    """Not on memory layout, byte order, time or place."""
+    samples = picture("uint8" if suffix == ".jpg" else "uint16")
     (tmp_path / "elsewhere").mkdir()
-    write_image(tmp_path / f"one{suffix}", picture("uint8"))
+    write_image(tmp_path / f"one{suffix}", samples)
     monkeypatch.setattr("time.time", lambda: 2e9)
-    write_image(tmp_path / "elsewhere" / f"two{suffix}", picture("uint8"))
+    write_image(tmp_path / "elsewhere" / f"two{suffix}", np.asfortranarray(samples.astype(samples.dtype.newbyteorder(">")))[::-1][::-1])
     assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / "elsewhere" / f"two{suffix}").read_bytes()
 
 
@@ -143,26 +129,19 @@ def test_written_file_has_ordinary_permissions(tmp_path):
     assert stat.S_IMODE((tmp_path / "image.png").stat().st_mode) == 0o640
 
 
-def test_existing_file_is_never_replaced_unasked(tmp_path):
-    (tmp_path / "image.png").write_bytes(b"precious")
-    message = refusal(OutputError, write_image, tmp_path / "image.png", picture("uint8"))
+@pytest.mark.parametrize("is_link", [False, True])
+def test_existing_files_and_links_are_replaced_only_when_asked(tmp_path, is_link):
+    target = tmp_path / "image.png"
+    if is_link:
+        target.symlink_to(tmp_path / "nowhere")
+    else:
+        target.write_bytes(b"precious")
+    message = refusal(OutputError, write_image, target, picture("uint8"))
     assert "image.png' exists already; a new name is needed; choose another one or allow overwriting (overwrite=True, " in message
-    assert (tmp_path / "image.png").read_bytes() == b"precious"
+    assert is_link or target.read_bytes() == b"precious"
+    write_image(target, picture("uint8"), overwrite=True)
+    np.testing.assert_array_equal(read_image(target).samples, picture("uint8"))
     assert_nothing_else(tmp_path, "image.png")
-
-
-def test_existing_file_is_replaced_when_asked(tmp_path):
-    (tmp_path / "image.png").write_bytes(b"old")
-    write_image(tmp_path / "image.png", picture("uint8"), overwrite=True)
-    np.testing.assert_array_equal(read_image(tmp_path / "image.png").samples, picture("uint8"))
-    assert_nothing_else(tmp_path, "image.png")
-
-
-def test_link_that_leads_nowhere_counts_as_existing(tmp_path):
-    (tmp_path / "image.png").symlink_to(tmp_path / "nowhere")
-    assert "exists already" in refusal(OutputError, write_image, tmp_path / "image.png", picture("uint8"))
-    write_image(tmp_path / "image.png", picture("uint8"), overwrite=True)
-    np.testing.assert_array_equal(read_image(tmp_path / "image.png").samples, picture("uint8"))
 
 
 @pytest.mark.parametrize("has_hard_links", [True, False])
@@ -185,48 +164,24 @@ def test_file_systems_without_hard_links_are_written_too(tmp_path, monkeypatch):
     assert_nothing_else(tmp_path, "image.png")
 
 
-def test_claimed_name_is_given_back_when_the_move_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "link", fail_with(OSError(errno.EPERM, "no hard links here")))
-    monkeypatch.setattr(Path, "replace", fail_with(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        write_image(tmp_path / "image.png", picture("uint8"))
-    assert_nothing_else(tmp_path)
-
-
-def test_other_failures_of_linking_are_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "link", fail_with(OSError(errno.EIO, "Input/output error")))
-    assert "image.png' cannot be written (Input/output error)" in refusal(
-        OutputError, write_image, tmp_path / "image.png", picture("uint8")
-    )
-    assert_nothing_else(tmp_path)
-
-
-@pytest.mark.parametrize("suffix", [".png", ".tif", ".jpg"])
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_interrupted_write_leaves_nothing(tmp_path, monkeypatch, suffix, overwrite):
-    monkeypatch.setattr(os, "fsync", fail_with(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        write_image(tmp_path / f"image{suffix}", picture("uint8"), overwrite=overwrite)
-    assert_nothing_else(tmp_path)
-
-
-def test_interrupted_overwriting_leaves_the_old_file(tmp_path, monkeypatch):
-    (tmp_path / "image.png").write_bytes(b"old")
-    monkeypatch.setattr(os, "fsync", fail_with(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        write_image(tmp_path / "image.png", picture("uint8"), overwrite=True)
-    assert (tmp_path / "image.png").read_bytes() == b"old"
-    assert_nothing_else(tmp_path, "image.png")
-
-
-def test_full_disk_is_reported_with_its_error_number_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", fail_with(OSError(errno.ENOSPC, "No space left on device")))
-    with pytest.raises(OutputError) as caught:
-        write_image(tmp_path / "image.png", picture("uint8"))
-    expected = "image.png' cannot be written (No space left on device); a writable place with room is needed; choose another one"
-    assert str(caught.value).endswith(expected)
-    assert caught.value.errno == errno.ENOSPC
-    assert_nothing_else(tmp_path)
+@pytest.mark.parametrize("old", [None, b"old"])
+@pytest.mark.parametrize("call", ["fsync", "link", "link without hard links"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=type)
+def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path, monkeypatch, old, call, error):
+    target = tmp_path / "image.png"
+    if old is not None:
+        target.write_bytes(old)
+    monkeypatch.setattr(os, call.split()[0], fail_with(OSError(errno.EPERM, "no links") if " " in call else error))
+    if call != "fsync":
+        monkeypatch.setattr(Path, "replace", fail_with(error))
+    with pytest.raises((KeyboardInterrupt, OutputError)) as caught:
+        write_image(target, picture("uint8"), overwrite=old is not None)
+    if isinstance(error, OSError):
+        expected = "image.png' cannot be written (No space left on device); a writable place with room is needed; choose another one"
+        assert str(caught.value).endswith(expected)
+        assert caught.value.errno == errno.ENOSPC
+    assert_nothing_else(tmp_path, *([] if old is None else ["image.png"]))
+    assert old is None or target.read_bytes() == old
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
@@ -270,7 +225,6 @@ def test_alpha_is_refused_where_the_format_has_none(tmp_path):
     message = refusal(OutputError, check_target, target, overwrite=False, has_alpha=True)
     assert message.endswith("would have to hold alpha; JPEG has none; use .png or .tif")
     assert refusal(OutputError, write_image, target, picture("uint8"), alpha=picture("uint8", is_color=False)) == message
-    check_target(tmp_path / "image.png", overwrite=False, has_alpha=True)
 
 
 def test_sides_longer_than_a_format_allows_are_refused(tmp_path):
@@ -314,54 +268,35 @@ def test_target_without_a_folder_part_is_written_here(tmp_path, monkeypatch):
     assert_nothing_else(tmp_path, "image.png")
 
 
-def test_existing_target_is_refused_beforehand(tmp_path):
-    (tmp_path / "image.png").write_bytes(b"precious")
-    assert "exists already; a new name is needed" in refusal(OutputError, check_target, tmp_path / "image.png", overwrite=False)
-
-
-def test_missing_folder_is_refused_beforehand(tmp_path):
-    message = refusal(OutputError, check_target, tmp_path / "none" / "image.png", overwrite=False)
-    assert f"the folder {str(tmp_path / 'none')!r} does not exist; an existing folder is needed; make it or choose another one" == message
-
-
-def test_target_under_a_file_is_refused_beforehand(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    assert "file' is not a folder; an existing folder is needed" in refusal(
-        OutputError, check_target, tmp_path / "file" / "image.png", overwrite=False
-    )
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that refuses files even from the administrator")
-def test_unwritable_folder_is_found_by_really_trying():
-    message = refusal(OutputError, check_target, "/proc/image.png", overwrite=False)
-    assert "'/proc' cannot be written (" in message
-    assert "a writable place with room is needed; choose another one" in message
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_folder_as_target_is_refused_beforehand(tmp_path, overwrite):
-    (tmp_path / "image.png").mkdir()
-    message = refusal(OutputError, check_target, tmp_path / "image.png", overwrite=overwrite)
-    assert "is a folder; the name of a file is needed; add one to it" in message
-
-
-@pytest.mark.parametrize("kind", ["pipe", "socket"])
-def test_pipes_and_sockets_are_not_replaced_even_when_asked(tmp_path, kind, monkeypatch):
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The working folder, with files of every kind in it."""
     monkeypatch.chdir(tmp_path)
-    if kind == "pipe":
-        os.mkfifo("image.png")
-    else:
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind("image.png")
-    message = refusal(OutputError, check_target, "image.png", overwrite=True)
-    assert "is a pipe, socket or device; the name of a file is needed; choose another one" in message
+    Path("old.png").write_bytes(b"")
+    Path("folder.png").mkdir()
+    os.mkfifo("pipe.png")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.png")
 
 
-def test_impossible_names_are_refused_beforehand(tmp_path):
-    message = refusal(OutputError, check_target, tmp_path / "a\0b.png", overwrite=False)
-    assert "is not a possible file name (" in message
-    too_long = tmp_path / ("a" * 300 + ".png")
-    assert "cannot be written (File name too long)" in refusal(OutputError, check_target, too_long, overwrite=False)
+@pytest.mark.parametrize(
+    ("target", "overwrite", "words"),
+    [
+        ("old.png", False, "exists already; a new name is needed"),
+        ("none/image.png", False, "the folder 'none' does not exist; an existing folder is needed; make it or choose another one"),
+        ("old.png/image.png", False, "old.png' is not a folder; an existing folder is needed"),
+        ("folder.png", False, "is a folder; the name of a file is needed; add one to it"),
+        ("folder.png", True, "is a folder; the name of a file is needed; add one to it"),
+        ("pipe.png", True, "is a pipe, socket or device; the name of a file is needed; choose another one"),
+        ("socket.png", True, "is a pipe, socket or device; the name of a file is needed; choose another one"),
+        ("a\0b.png", False, "is not a possible file name ("),
+        ("a" * 300 + ".png", False, "cannot be written (File name too long)"),
+        # refuses files even from the administrator
+        ("/proc/image.png", False, "'/proc' cannot be written ("),
+    ],
+)
+def test_places_that_cannot_be_written_are_refused_beforehand(places, target, overwrite, words):
+    assert words in refusal(OutputError, check_target, target, overwrite=overwrite)
 
 
 MAPS = {"source_index": np.arange(20, dtype=np.uint16).reshape(4, 5), "confidence": np.linspace(0, 1, 20, dtype=np.float32).reshape(4, 5)}
@@ -380,17 +315,12 @@ def assert_maps(folder: Path) -> None:
         np.testing.assert_array_equal(read_image(folder / f"{name}.tif").samples, samples)
 
 
-def test_maps_appear_in_a_new_folder(tmp_path):
-    check_maps_target(tmp_path / "maps", MAPS, overwrite=False)
+@pytest.mark.parametrize("folder", ["maps", "."])
+def test_maps_appear_in_a_new_or_an_existing_folder(tmp_path, folder):
+    check_maps_target(tmp_path / folder, MAPS, overwrite=False)
     assert_nothing_else(tmp_path)
-    write_maps(tmp_path / "maps", MAPS)
-    assert_maps(tmp_path / "maps")
-
-
-def test_maps_appear_in_an_existing_folder(tmp_path):
-    check_maps_target(tmp_path, MAPS, overwrite=False)
-    write_maps(tmp_path, MAPS)
-    assert_maps(tmp_path)
+    write_maps(tmp_path / folder, MAPS)
+    assert_maps(tmp_path / folder)
 
 
 def test_existing_maps_are_replaced_only_when_asked(tmp_path):
@@ -403,21 +333,6 @@ def test_existing_maps_are_replaced_only_when_asked(tmp_path):
     check_maps_target(tmp_path, MAPS, overwrite=True)
     write_maps(tmp_path, MAPS, overwrite=True)
     assert_maps(tmp_path)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
-def test_failure_while_writing_maps_leaves_neither_maps_nor_a_new_folder(tmp_path, monkeypatch, error):
-    calls = []
-
-    def fail_second(_descriptor):
-        calls.append(1)
-        if len(calls) == 2:
-            raise error
-
-    monkeypatch.setattr(os, "fsync", fail_second)
-    with pytest.raises((KeyboardInterrupt, OutputError)):
-        write_maps(tmp_path / "maps", MAPS)
-    assert_nothing_else(tmp_path)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")])
@@ -512,20 +427,6 @@ def test_the_clash_of_picture_and_map_is_known_beforehand(tmp_path: Path) -> Non
         check_maps_target(tmp_path / "p.ome.zarr" / "maps", ["index"], overwrite=True, image=tmp_path / "p.ome.zarr")
 
 
-def test_several_images_are_written_together_or_not_at_all(tmp_path: Path) -> None:
-    plane = np.zeros((4, 5), np.uint16)
-    with pytest.raises(OutputError, match="JPEG holds uint8"):
-        write_images({tmp_path / "a.png": plane, tmp_path / "b.jpg": plane})
-    assert_nothing_else(tmp_path)
-
-    write_images({tmp_path / "a.png": plane, tmp_path / "b.tif": plane})
-    assert_nothing_else(tmp_path, "a.png", "b.tif")
-
-    with pytest.raises(OutputError, match=r"b\.tif' exists already"):
-        write_images({tmp_path / "c.png": plane, tmp_path / "b.tif": plane})
-    assert_nothing_else(tmp_path, "a.png", "b.tif")
-
-
 def test_a_target_that_is_a_source_is_found_under_any_name(tmp_path: Path) -> None:
     source = tmp_path / "a.png"
     source.write_bytes(b"precious")
@@ -560,3 +461,11 @@ def test_pixel_size_and_provenance_go_with_the_image(tmp_path, name):
         assert 'PhysicalSizeY="0.5"' in described
         assert 'PhysicalSizeX="0.25"' in described
     assert "qmcif" in described
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.ome.tif", "a_t2.ome.tif"), ("a.OME.TIF", "a_t2.OME.TIF"), ("a.ome.zarr", "a_t2.ome.zarr"), ("a.b.tif", "a.b_t2.tif")],
+)
+def test_an_output_is_named_beside_another_in_its_format(name, expected):
+    assert name_beside(Path("d") / name, "_t2") == Path("d") / expected

@@ -58,13 +58,6 @@ def test_pattern_and_list_of_files_give_the_same_stack(tmp_path):
     np.testing.assert_array_equal(frames(by_list), images)
 
 
-def test_files_of_a_list_stay_in_the_order_given(tmp_path):
-    images = noise(3, 20, 24)
-    pictures(tmp_path, images)
-    stack = open_stack([str(tmp_path / f"img{number}.png") for number in (2, 0, 1)])
-    np.testing.assert_array_equal(frames(stack), images[[2, 0, 1]])
-
-
 def test_frames_of_files_are_excluded_and_reordered_and_excluded_files_are_not_even_opened(tmp_path):
     images = noise(6, 20, 24)
     pictures(tmp_path, images)
@@ -79,23 +72,6 @@ def test_frames_of_one_file_are_excluded_and_reordered(tmp_path):
     stack = open_stack(tmp_path / "stack.tif", exclude=[2], order=[5, 1, 4, 3])
     assert stack.names[0] == f"image 5 of {str(tmp_path / 'stack.tif')!r}"
     np.testing.assert_array_equal(frames(stack), array[[4, 0, 3, 2]])
-
-
-def test_files_of_different_kinds_make_one_stack(tmp_path):
-    images = noise(3, 20, 24, 3)
-    pictures(tmp_path, images[:1])
-    tifffile.imwrite(tmp_path / "img1.tif", images[1], photometric="rgb")
-    tifffile.imwrite(tmp_path / "img2.tif", images[2], photometric="rgb", tile=(16, 16), compression="zlib")
-    np.testing.assert_array_equal(frames(open_stack(tmp_path)), images)
-
-
-def test_jpeg_files_are_read_as_their_decoder_does(tmp_path):
-    images = noise(2, 20, 24, 3)
-    pictures(tmp_path, images, ".jpg")
-    stack = open_stack(tmp_path)
-    for number in range(2):
-        with Image.open(tmp_path / f"img{number}.jpg") as picture:
-            assert np.abs(stack.read(number, WHOLE).astype(int) - np.asarray(picture)).max() <= 2
 
 
 def test_turned_pictures_are_read_upright(tmp_path):
@@ -311,14 +287,6 @@ def test_scratch_is_announced_filled_and_removed(tmp_path):
         assert n_files == 4
         np.testing.assert_array_equal(frames(stack), images)
     assert list(scratch.iterdir()) == []
-
-
-def test_small_stacks_take_no_scratch(tmp_path):
-    images = noise(4, 20, 24, 3)
-    stack = open_stack(pictures(tmp_path, images), memory_bytes=images.nbytes)
-    assert stack.scratch_bytes == 0
-    assert open_stack(tmp_path, memory_bytes=images.nbytes - 1).scratch_bytes == images.nbytes
-    assert open_stack(tmp_path, memory_bytes=images.nbytes - 1, exclude=[1]).scratch_bytes == 0
 
 
 def prepare_transcoding(folder):
