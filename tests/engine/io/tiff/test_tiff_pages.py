@@ -142,8 +142,8 @@ def decoded_segments(monkeypatch):
     places = []
     lay_out = tiff_pages.lay_out_page
 
-    def counting(page, **options):
-        plane = lay_out(page, **options)
+    def counting(page, path):
+        plane = lay_out(page, path)
 
         def decode(encoded, index):
             places.append((plane.number, index))
@@ -370,8 +370,8 @@ def test_tile_that_decodes_to_nothing_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path, noise("uint8", 2, *SHAPE), compression="zlib")
     lay_out = tiff_pages.lay_out_page
 
-    def without_samples(page, **options):
-        return tiff_pages.replace(lay_out(page, **options), decode=lambda *_args, **_options: (None, (), ()))
+    def without_samples(page, path):
+        return tiff_pages.replace(lay_out(page, path), decode=lambda *_args, **_options: (None, (), ()))
 
     monkeypatch.setattr("qmcif_engine.io.tiff.tiff_source.lay_out_page", without_samples)
     with pytest.raises(ImageFileError, match="the strip or tile at row 0, column 0 of image 1 is not complete"):
