@@ -28,7 +28,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(BASE) ## fuse a generated stack of six images into demo-output (no display needed)
@@ -46,6 +46,11 @@ test: ## check everything: lint, types, all tests
 	    echo "xvfb-run was not found: the viewer tests use this session's display"; screen=(env); \
 	fi; \
 	$(ONE_THREAD) QMCIF_REQUIRE_VIEWER=1 "$${screen[@]}" $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: ## for the night: make test with notebooks and the site, the long attack, a distribution
+	@$(MAKE) --no-print-directory test PYTEST_ARGS="-m ''"
+	@$(MAKE) --no-print-directory attack build
 
 .PHONY: lint
 lint: $(DEVELOPMENT) ## ruff, import layers, spelling, pyproject.toml

@@ -20,12 +20,12 @@ import numpy as np
 from scipy import fft, ndimage
 
 from qmcif_engine import make_focus_stack, read_image
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms, apply_matrix, as_matrix, frame_corners, lift_matrix
+from qmcif_engine.stack.alignment.warping import align_stack
 from qmcif_engine.stack.exposure import estimate_exposure
-from qmcif_engine.stack.previews import choose_reduction, look_once, read_preview, to_gray
+from qmcif_engine.stack.previews import choose_reduction, read_preview, read_previews, to_gray
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 
@@ -330,7 +330,7 @@ def show_hints() -> None:
     for folder in sorted(path for path in STACKS.iterdir() if path.is_dir()):
         stack = read_stack(folder.name)
         start = time.process_time()
-        suggestion = suggest_alignment(look_once(stack, previews_for_alignment(stack)))
+        suggestion = suggest_alignment(read_previews(stack, previews_for_alignment(stack)))
         seconds = time.process_time() - start
         print(f"{folder.name:32}{seconds:6.2f}  {'' if suggestion is None else suggestion.message}")
 

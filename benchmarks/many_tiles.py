@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qmcif_engine.fusing.active_run import PartSink
 from qmcif_engine.run.execution import Steps, run_tiles
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
-from qmcif_engine.run.sinks import PartSink
-from qmcif_engine.tiles.plan import Tile, TileGrid, TilePlan
+from qmcif_engine.stack.window import Window
+from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.task import FusedTile
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def plan_blank(n_tiles: int) -> TilePlan:
     """Return a plan of that many tiles in a square."""
     n_columns = int(np.sqrt(n_tiles))
     n_rows = -(-n_tiles // n_columns)
-    spans = [[(SIDE_PX * number, SIDE_PX * (number + 1)) for number in range(count)] for count in (n_rows, n_columns)]
+    spans = [tuple((SIDE_PX * number, SIDE_PX * (number + 1)) for number in range(count)) for count in (n_rows, n_columns)]
     shape = (SIDE_PX * n_rows, SIDE_PX * n_columns)
-    return TilePlan(shape, 64, TileGrid(shape, 64, rows=spans[0], columns=spans[1]))
+    return TilePlan(shape=shape, overlap_px=64, rows=spans[0], columns=spans[1])
 
 
 def run(n_tiles: int, client: Client | None) -> None:
@@ -60,23 +61,22 @@ def run(n_tiles: int, client: Client | None) -> None:
             Path(folder) / "job", plan, {"fused": PlaneKind(np.dtype(np.uint8))}, parts=[PartKind(N_IMAGES, ("fused",))], chunk_px=SIDE_PX
         )
         job.begin("0" * 64, resume=False, overwrite=False)
-        steps = Steps(n_tiles=len(plan.tiles), steps_a_tile=N_IMAGES + 1)
+        steps = Steps(n_tiles=len(plan), steps_a_tile=N_IMAGES + 1)
         stub: Any = BlankTile()
-        missing = (tile for tile in plan.tiles if not job.is_finished(0, tile))
+        missing = (tile for tile in plan if not job.is_finished(0, tile))
         run_tiles(stub, missing, sink=PartSink(job, 0), tiles_at_once=2, steps=steps, client=client)
         computed = time.perf_counter()
-        counts = sum(np.array(job.receipt(0, tile).pixels_by_image) for tile in plan.tiles)
+        counts = sum(np.array(job.receipt(0, tile).pixels_by_image) for tile in plan)
         picture = job.image(0, "fused")
         for top in range(0, plan.shape[0], 1024):
             for left in range(0, plan.shape[1], 1024):
-                for tile in plan.tiles_in(type(plan.tiles[0].core)(top, left, top + 1024, left + 1024)):
-                    picture.read(tile.core)
+                picture.read(Window(top, left, min(top + 1024, plan.shape[0]), min(left + 1024, plan.shape[1])))
         assert np.sum(counts) == plan.shape[0] * plan.shape[1]
     ended = time.perf_counter()
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    each = 1000 / len(plan.tiles)
+    each = 1000 / len(plan)
     print(
-        f"{len(plan.tiles):>7} tiles: run {each * (computed - started):.2f} ms, receipts and assembling {each * (ended - computed):.2f} ms "
+        f"{len(plan):>7} tiles: run {each * (computed - started):.2f} ms, receipts and assembling {each * (ended - computed):.2f} ms "
         f"a tile; peak of this process {memory_mb:.0f} MB",
         flush=True,
     )

@@ -87,7 +87,7 @@ def compare(images: list[np.ndarray], tile_px: int) -> Comparison:
     steps, is_outside = [], []
     for axis in (0, 1):
         difference = line_steps(tiled.fused, axis) - line_steps(whole.fused, axis)
-        borders = sorted({tile.core[axis] for tile in plan.tiles} - {0})
+        borders = sorted({tile.core[axis] for tile in plan} - {0})
         others = np.delete(difference, [border - 1 for border in borders])
         low, high = np.percentile(others, (1, 99))
         at_borders = difference[[border - 1 for border in borders]]

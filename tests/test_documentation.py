@@ -128,6 +128,7 @@ def test_the_python_code_of_a_how_to_page_runs(code: str, inputs: Path, monkeypa
     runpy.run_path(str(script), run_name="__main__")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the extra docs is not installed")
@@ -143,6 +144,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "<math" in (tmp_path / "site" / "method.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_notebook_runs(path: Path) -> None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.depth import HeightMap as HeightMap, HeightRequest as HeightRequest, height_map
     from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError, QmcifError
     from qmcif_engine.fusing.batch import BatchRow as BatchRow, Group as Group, find_groups, run_batch
-    from qmcif_engine.fusing.decomposing import decompose
-    from qmcif_engine.fusing.focus_response import focus_response
+    from qmcif_engine.fusing.inspection import decompose, focus_response
     from qmcif_engine.fusing.in_memory import FusionResult as FusionResult, fuse
     from qmcif_engine.fusing.lazy import LazyFusion as LazyFusion, fuse_lazily
     from qmcif_engine.fusing.file_run import FileReport as FileReport
@@ -39,8 +38,7 @@ if TYPE_CHECKING:  # the list of public names, for type checkers and for `_find_
     from qmcif_engine.metrics import evaluate
     from qmcif_engine.metrics.evaluation import Evaluation as Evaluation
     from qmcif_engine.retouching import RetouchedWindow as RetouchedWindow, retouch
-    from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-    from qmcif_engine.run.execution import FusionProgress as FusionProgress
+    from qmcif_engine.run.execution import FusionProgress as FusionProgress, connect_to_scheduler
     from qmcif_engine.stack.alignment.suggestion import AlignmentSuggestion as AlignmentSuggestion, suggest_alignment
     from qmcif_engine.stack.alignment.transforms import Transforms as Transforms
     from qmcif_engine.stack.exposure import (

@@ -1,4 +1,4 @@
-"""Inner loops compiled to machine code on their first call and kept for the next process, and linear algebra on one thread."""
+"""Inner loops compiled to machine code on their first call and kept for the next process, and libraries kept to one thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Self, TypeVar
 
+import cv2
 import numba
 from numba.core.event import Event, Listener, install_listener
 from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
@@ -67,15 +68,28 @@ class CompilationListener(Listener):
         del event
 
 
+class _OpenCV:
+    """OpenCV, described as threadpoolctl describes other libraries."""
+
+    filepath, internal_api, threading_layer = "cv2", "opencv", ""
+
+    @property
+    def num_threads(self) -> int:
+        return cv2.getNumThreads()
+
+    def set_num_threads(self, n_threads: int) -> None:
+        cv2.setNumThreads(n_threads)
+
+
 _lock = threading.Lock()
 _users = 0
-_before: dict[str, tuple[LibController, int]] = {}
+_before: dict[str, tuple[LibController | _OpenCV, int]] = {}
 """The libraries whose number of threads belongs to the process, by path, with the number that the first user found."""
 
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Limit BLAS and OpenMP to one thread while any caller is inside; callers may be in several threads.
+    """Limit BLAS, OpenMP and OpenCV to one thread while any caller is inside; callers may be in several threads.
 
     The order of sums, and with it the last byte, is then always the same.
 
@@ -88,7 +102,7 @@ def single_thread() -> Iterator[None]:
         _users += 1
         _take_control()
         # looked for each time: libraries may have been loaded since
-        for library in ThreadpoolController().lib_controllers:
+        for library in (*ThreadpoolController().lib_controllers, _OpenCV()):
             if _has_a_number_for_each_thread(library):
                 own.append((library, library.num_threads))
             else:  # only the first user finds what the process had; later ones find our 1
@@ -107,7 +121,7 @@ def single_thread() -> Iterator[None]:
                 OpenBLASController.clear_controlling_thread()
 
 
-def _has_a_number_for_each_thread(library: LibController) -> bool:
+def _has_a_number_for_each_thread(library: LibController | _OpenCV) -> bool:
     is_openblas_on_openmp = library.internal_api == "openblas" and library.threading_layer == "openmp"
     return library.internal_api in ("openmp", "mkl") or is_openblas_on_openmp
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
+from qmcif_engine.compiled import compiled
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
 from qmcif_engine.io.metadata.units import convert_length, parse_unit
 from qmcif_engine.io.output.formats import name_beside
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, JoinedImage, WindowedImage, assemble_content
-from qmcif_engine.stack.height_smoothing import smooth_heights
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRange, FocusRanges
 from qmcif_engine.stack.window import Window
@@ -103,7 +103,7 @@ class HeightRequest:
         return name_beside(self.target, "_confidence")
 
 
-def settle_scale(metadata: ImageMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
+def choose_height_scale(metadata: ImageMetadata, *, z_step: float | None = None, unit: str | None = None) -> HeightScale:
     """Return the z step and its unit: those given, else those of the metadata, in the unit that was asked for.
 
     Raises
@@ -175,7 +175,7 @@ def height_map(
         Of dask arrays where `position` is one: its blocks are smoothed with the neighbors they need when they are computed, and hold the
         same bytes as in memory. Only the darkest and the brightest sample of the guide are computed at once.
     """
-    scale = settle_scale(ImageMetadata(), z_step=z_step)
+    scale = choose_height_scale(ImageMetadata(), z_step=z_step)
     check_smoothing(smoothing_px)
     bounds = (0.0, 0.0) if guide is None else (float(guide.min()), float(guide.max()))
     guide_range = FocusRange(bounds[0], bounds[1] if bounds[1] > bounds[0] else bounds[0] + 1)
@@ -322,15 +322,23 @@ def assemble_heights(
     provenance : mapping
         What the image was made of and how; z step, unit and smoothing are added.
     """
-    scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
-    form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
-    heights: WindowedImage
+    scale = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit)
+
+    def measure(planes: Sequence[WindowedImage], bounds: FocusRanges) -> HeightImage:
+        position, confidence, guide = planes
+        form: dict[str, Any] = {"z_step": scale.z_step, "smoothing_px": request.smoothing_px}
+        return HeightImage(position=position, confidence=confidence, guide=guide, guide_range=bounds, **form)
+
+    planes = (position, confidence, guide)
     names: tuple[str, ...] = ()
+    heights: WindowedImage
     if len(position.shape) == 2:
-        heights = HeightImage(position=position, confidence=confidence, guide=guide, guide_range=guide_range, **form)
-    else:
-        heights = _heights_by_channel(position, confidence, guide, guide_range, **form)
+        heights = measure(planes, guide_range)
+    else:  # channels that were decided on one by one, each guided by its own image
         names = name_planes(metadata.channel_names, position.shape[2])
+        ranges = (guide_range,) * len(names) if isinstance(guide_range, FocusRange) else guide_range
+        shown = [[JoinedImage([plane], channel) for plane in planes] for channel in range(len(names))]
+        heights = JoinedImage([measure(*one) for one in zip(shown, ranges, strict=True)])
     described = {**provenance, "height": describe_request(request, metadata)}
     plain = ImageMetadata(pixel_size=metadata.pixel_size, unit=metadata.unit, dpi=metadata.dpi, channel_names=names)
     named = replace(plain, channel_names=tuple(f"{name} {scale.channel_name}" for name in names) or (scale.channel_name,))
@@ -342,26 +350,38 @@ def assemble_heights(
 
 def describe_request(request: HeightRequest, metadata: ImageMetadata) -> dict[str, object]:
     """Return how heights are made, as provenance tells it."""
-    scale = settle_scale(metadata, z_step=request.z_step, unit=request.unit)
+    scale = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit)
     return {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}
 
 
-def _heights_by_channel(
-    position: WindowedImage, confidence: WindowedImage, guide: WindowedImage, guide_range: FocusRanges, *, z_step: float, smoothing_px: int
-) -> JoinedImage:
-    """Return the heights of channels that were decided on one by one, each guided by its own image."""
-    n_channels = position.shape[2]
-    ranges = (guide_range,) * n_channels if isinstance(guide_range, FocusRange) else guide_range
-    return JoinedImage(
-        [
-            HeightImage(
-                position=JoinedImage([position], channel),
-                confidence=JoinedImage([confidence], channel),
-                guide=JoinedImage([guide], channel),
-                guide_range=bounds,
-                z_step=z_step,
-                smoothing_px=smoothing_px,
-            )
-            for channel, bounds in enumerate(ranges)
-        ]
-    )
+@compiled
+def smooth_heights(
+    heights: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    guide: NDArray[np.float32],
+    scales: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Put the mean of the heights around each pixel into `out`, which is smaller by the radius on every side.
+
+    A neighbor counts by its weight, less the more its guide differs and nothing at all where its height differs by `scales[0]`;
+    `scales[1]` is the difference of the guide at which it counts half.
+    """
+    radius = (heights.shape[0] - out.shape[0]) // 2
+    largest, contrast = scales
+    for y in range(out.shape[0]):
+        for x in range(out.shape[1]):
+            height, tone = heights[y + radius, x + radius], guide[y + radius, x + radius]
+            total, shift = np.float32(0), np.float32(0)
+            for row in range(y, y + 2 * radius + 1):
+                for column in range(x, x + 2 * radius + 1):
+                    difference = heights[row, column] - height
+                    # falls to 0 at a step of the surface, so that nothing is averaged across it
+                    likeness = np.float32(1) - (difference / largest) ** 2
+                    if likeness > 0:
+                        step = (guide[row, column] - tone) / contrast
+                        weight = weights[row, column] * likeness * likeness / (np.float32(1) + step * step)
+                        total += weight
+                        shift += weight * difference
+            # differences, not heights, are averaged: rounding is that of small numbers
+            out[y, x] = height + shift / total

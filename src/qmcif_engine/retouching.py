@@ -6,13 +6,16 @@ as it was, bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
+from qmcif_engine.arrays import IndexArray, SampleArray
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision import energy
@@ -20,21 +23,12 @@ from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.decision.validity import ALONG_PX, border_sight_px
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.rules import Decision
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
-from qmcif_engine.stack.samples import as_stack
-from qmcif_engine.stack.stack import Stack, check_number, companions_of, sample_stack, settle_range, stack_arrays
+from qmcif_engine.stack.deciding import choose_focus_range
+from qmcif_engine.stack.samples import FocusRanges, GivenRanges, check_number
+from qmcif_engine.stack.stack import Stack, as_stack, sample_stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, measure_companion_noise, shown_channels
-from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import hold_window
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import IndexArray, SampleArray
-    from qmcif_engine.stack.samples import FocusRanges, GivenRanges
+from qmcif_engine.tiles.planes import WindowPlanes, hold_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,7 @@ def retouch(
     InvalidImageError
         When the arrays do not belong together.
     """
-    stack = images if isinstance(images, Stack) else stack_arrays(as_stack(images))
+    stack = as_stack(images)
     if stack.decides_each:
         msg = (
             "a stack whose channels are decided on one by one was given; one decision is needed to correct: retouch each channel by itself"
@@ -108,7 +102,7 @@ def retouch(
         raise InvalidImageError(msg)
     settings = FusionConfig() if config is None else config
     asked = _check_arguments(stack, labels, fused=fused, source_index=source_index, window=window)
-    bounds = settle_range(stack, focus_range)
+    bounds = choose_focus_range(stack, focus_range)
     shape = (stack.image_shape[0], stack.image_shape[1])
     reach_px = composition_reach_px(settings.decision)
     outer = asked.grown(reach_px, shape)
@@ -136,7 +130,7 @@ def _check_arguments(
     stack: Stack, labels: NDArray[Any], *, fused: SampleArray, source_index: IndexArray, window: tuple[int, int, int, int] | None
 ) -> Window:
     """Return the window once everything is known to belong together."""
-    check_number(stack)
+    check_number(stack.n_images)
     shape = tuple(stack.image_shape[:2])
     for name, plane in (("labels", labels), ("source_index", source_index)):
         if plane.shape != shape or plane.dtype.kind not in "iu":
@@ -157,7 +151,7 @@ def _check_arguments(
 
 def _possible_shapes(stack: Stack) -> list[tuple[int, ...]]:
     """Return the shapes that a fused image of the stack may have: with the channels that decided, with opacity, with all channels."""
-    shape, companions = tuple(stack.image_shape), companions_of(stack)
+    shape, companions = tuple(stack.image_shape), stack.further_planes
     if companions is None:
         return [shape]
     further = tuple(companions.image_shape)
@@ -193,12 +187,12 @@ def _corrected(
 def _compose(stack: Stack, decision: Decision, *, inner: Window, has_companions: bool, config: FusionConfig) -> SampleArray:
     """Return the inner window: the image, all channels where only some decided, or the image with its opacity as the last channel."""
     images = hold_window(stack, decision.window)
-    with single_thread(), one_opencv_thread():
+    with single_thread():
         (noise,) = _noise_of(stack, config, shown=())
         fused = energy.RULE.compose(images, decision, inner=inner, noise=noise, config=config)
         if not has_companions:
             return fused
-        companions: Any = companions_of(stack)
+        companions: Any = stack.further_planes
         shown = shown_channels(stack, companions)
         further = compose_companions(
             hold_window(companions, decision.window),

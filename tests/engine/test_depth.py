@@ -13,8 +13,8 @@ from qmcif_engine.depth import (
     HeightRequest,
     HeightScale,
     assemble_heights,
+    choose_height_scale,
     height_map,
-    settle_scale,
 )
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.output.windowed_image import ArrayImage
@@ -109,7 +109,7 @@ def test_any_window_has_the_heights_of_the_whole(noisy_step):
     ],
 )
 def test_what_is_given_goes_before_what_the_input_says(known, given, expected):
-    scale = settle_scale(known, **given)
+    scale = choose_height_scale(known, **given)
 
     assert scale.z_step == pytest.approx(expected.z_step)
     assert scale.unit == expected.unit
@@ -139,26 +139,26 @@ def test_lazy_heights_have_the_bytes_of_heights_in_memory(monkeypatch, smoothing
 
 def test_heights_without_any_z_step_are_refused():
     with pytest.raises(InvalidConfigError, match=r"do not say their z step; it is needed for heights: give it with --z-step"):
-        settle_scale(ImageMetadata())
+        choose_height_scale(ImageMetadata())
 
 
 @pytest.mark.parametrize("z_step", [1e308, -1e31, 1e-320])
 def test_a_z_step_that_leaves_the_range_of_heights_is_refused(z_step):
     with pytest.raises(InvalidConfigError, match=r"one from 1e-30 to 1e\+30 is needed"):
-        settle_scale(ImageMetadata(), z_step=z_step)
+        choose_height_scale(ImageMetadata(), z_step=z_step)
     with pytest.raises(InvalidConfigError, match="one from 1e-30"):
-        settle_scale(ImageMetadata(z_step=abs(z_step), unit="meter"))
+        choose_height_scale(ImageMetadata(z_step=abs(z_step), unit="meter"))
 
 
 @pytest.mark.parametrize("z_step", [0.0, float("nan"), float("inf")])
 def test_a_z_step_that_is_none_is_refused(z_step):
     with pytest.raises(InvalidConfigError, match=rf"the z step is {z_step}; a number other than 0 is needed"):
-        settle_scale(ImageMetadata(), z_step=z_step)
+        choose_height_scale(ImageMetadata(), z_step=z_step)
 
 
 def test_a_unit_that_is_none_is_refused():
     with pytest.raises(InvalidConfigError, match=r"the unit of heights is 'parsec'; a unit of length is needed: give for example micro"):
-        settle_scale(ImageMetadata(), z_step=1.0, unit="parsec")
+        choose_height_scale(ImageMetadata(), z_step=1.0, unit="parsec")
 
 
 @pytest.mark.parametrize("smoothing_px", [-1, 33])

@@ -10,7 +10,7 @@ from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.rules import Decision
 from qmcif_engine.stack.stack import sample_stack, stack_arrays
 from qmcif_engine.stack.window import Window
-from qmcif_engine.tiles.sample_noise import measure_sample_noise
+from qmcif_engine.tiles.companions import measure_sample_noise
 from tests.scenes import lacking_stack
 
 CONFIG = FusionConfig()

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import cv2
 import numpy as np
 import pytest
 import sklearn.cluster  # noqa: F401  its OpenMP keeps a number of threads for each thread
@@ -112,3 +113,14 @@ def test_every_thread_limits_and_restores_its_own_openmp(two_others):
 def exit_at_once(context):
     with context:
         pass
+
+
+def test_opencv_has_one_thread_inside_and_as_many_as_before_outside():
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(2)
+    try:
+        with single_thread(), single_thread():
+            assert cv2.getNumThreads() == 1
+        assert cv2.getNumThreads() == 2
+    finally:
+        cv2.setNumThreads(before)

@@ -14,7 +14,7 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ExecutionError
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler
+from qmcif_engine.run.execution import connect_to_scheduler
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 

@@ -14,14 +14,14 @@ import zarr
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ExecutionError
+from qmcif_engine.fusing.active_run import LevelSink
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.run.cluster import _can_write, check_workers, share_folder
+from qmcif_engine.run.execution import connect_to_scheduler
 from qmcif_engine.run.job import Job
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler
-from qmcif_engine.run.sinks import LevelSink
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.tiles.plan import plan_tiles
@@ -155,12 +155,12 @@ def test_an_active_client_computes_what_is_fused_in_memory(images, expected, clu
 
 
 def test_workers_that_see_the_folder_write_for_themselves_and_send_nothing_back(images, expected_store, cluster, tmp_path, monkeypatch):
-    def refused(*_):
+    def write(*_):
         msg = "a tile came back"
         raise AssertionError(msg)
 
-    monkeypatch.setattr(Job, "write", refused)  # in this process: the workers have the classes as they are
-    monkeypatch.setattr(LevelSink, "write", refused)
+    monkeypatch.setattr(Job, "write", write)  # in this process: the workers have the classes as they are
+    monkeypatch.setattr(LevelSink, "write", write)
     with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(stack_arrays(images), tmp_path, target=STORE, client=client) == expected_store
 
@@ -184,7 +184,7 @@ def test_fewer_workers_get_fewer_tiles_and_a_run_that_waits_for_its_last_ones_as
     monkeypatch.setattr("qmcif_engine.run.cluster._count_threads", count_threads)
     with connect_to_scheduler(cluster.scheduler_address) as client:
         assert written(stack_arrays(images), tmp_path, client=client) == expected_files
-    assert len(asked) <= len(plan_tiles(SHAPE, CONFIG).tiles)
+    assert len(asked) <= len(plan_tiles(SHAPE, CONFIG))
 
 
 def test_a_folder_that_workers_do_not_see_is_not_shared(cluster, tmp_path):

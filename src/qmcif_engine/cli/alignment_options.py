@@ -137,7 +137,7 @@ def _known_transforms(options: Request, stack: FileStack) -> Transforms | None:
 def _give_hints(stack: FileStack, options: Request, *, is_moved: bool) -> Stack:
     """Report what could be done about images that differ; return the stack with what was read of it on the way."""
     from qmcif_engine.stack.exposure import previews_for_exposure
-    from qmcif_engine.stack.previews import look_once
+    from qmcif_engine.stack.previews import read_previews
 
     judges_alignment = options.align is None and not is_moved
     # a pair would be read twice for it, which costs 2 to 3 % of its run: `qmcif info` and the plugin tell
@@ -149,13 +149,13 @@ def _give_hints(stack: FileStack, options: Request, *, is_moved: bool) -> Stack:
         previews += previews_for_alignment(stack)
     if not previews:
         return stack
-    looked = look_once(stack, previews)
+    looked = read_previews(stack, previews)
     if judges_alignment:
         _hint_at_alignment(looked)
     if judges_exposure:
         _hint_at_exposure(looked)
-    # samples are kept: settling range and noise asks for the same windows again
-    return looked.without_previews()
+    # samples are kept: range and noise are measured on the same windows again
+    return looked.replaced()
 
 
 def _hint_at_alignment(stack: Stack) -> None:

@@ -16,7 +16,7 @@ from qmcif_engine.io.input.file_order import is_zarr_folder
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.blocks import LARGEST_WHOLE_PX
-from qmcif_engine.stack.samples import as_stack
+from qmcif_engine.stack.samples import check_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def open_images(paths: Sequence[Path]) -> Iterator[list[Any]]:
     """
     stack = _open_by_window(paths)
     if stack is None:
-        yield as_stack([read_opaque(path) for path in paths], names=[repr(str(path)) for path in paths])
+        yield check_images([read_opaque(path) for path in paths], names=[repr(str(path)) for path in paths])
         return
     with stack:
         if stack.alpha is not None:

@@ -28,9 +28,8 @@ from qmcif_engine.cli.terminal import (
 from qmcif_engine.fusing.batch import run_list
 from qmcif_engine.fusing.file_run import FileReport, FileRun
 from qmcif_engine.fusing.outputs import label_times
-from qmcif_engine.run.execution import count_workers
+from qmcif_engine.run.execution import connect_to_scheduler, count_workers
 from qmcif_engine.run.job_folder import name_job_folder, recover
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler
 from qmcif_engine.stack.samples import GivenRanges, list_bounds
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ def render_plan(stack: FileStack, runs: list[FileRun], options: Request) -> None
     """Report what the runs would take, which are known to be possible."""
     run, n_times = runs[0], sum(len(run.points) for run in runs)
     plan = run.pipeline
-    tiles = plan.plan.tiles
+    tiles = plan.plan
     cpu_seconds = n_times * plan.estimate_seconds()
     output_bytes = sum(run.output_bytes for run in runs)
     tiles_at_once = min(plan.tiles_at_once, len(tiles))

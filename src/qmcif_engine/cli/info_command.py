@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
-from qmcif_engine.stack.separate_channels import EACH
+from qmcif_engine.stack.deciding import EACH
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,7 +31,7 @@ def open_guide(stack: FileStack, options: Request) -> FileStack | None:
         msg = "--guide was given with --slab; slabs are decided on by themselves, without a guide: leave one of the two out"
         raise InvalidConfigError(msg)
     # loads NumPy, which `qmcif --help` does without
-    from qmcif_engine.stack.guide import settle_guide
+    from qmcif_engine.stack.deciding import join_guide
 
     # tried with its first channel, which a guide of one channel is; with several the options choose
     guide = _open(options.guide, options, channels=[1])
@@ -43,7 +43,7 @@ def open_guide(stack: FileStack, options: Request) -> FileStack | None:
             "make the guide from the whole of this stack"
         )
         raise InvalidImageError(msg)
-    settle_guide(guide, stack)
+    join_guide(guide, stack)
     return guide
 
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.errors import Cancelled
-from qmcif_engine.fusing.identity import describe_run, digest
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stack_slabs
 from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ImageContent
-from qmcif_engine.io.zarr.zarr_writer import Extremes
-from qmcif_engine.run.execution import FusionProgress, Steps
-from qmcif_engine.run.job import Job
-from qmcif_engine.run.sinks import PartSink, grow_smaller_levels
+from qmcif_engine.io.remote_path import RemotePath
+from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, halve_window
+from qmcif_engine.run.execution import FusionProgress, Steps, run_tiles
+from qmcif_engine.run.job import EncodedTile, Job
+from qmcif_engine.run.job_folder import digest
+from qmcif_engine.stack.deciding import choose_focus_range
 from qmcif_engine.stack.samples import GivenRanges
-from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import settle_range
-from qmcif_engine.tiles.plan import Tile
-from qmcif_engine.tiles.task import TileTask
+from qmcif_engine.tiles.plan import Tile, TilePlan
+from qmcif_engine.tiles.task import FusedTile, TileTask
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,12 +50,12 @@ class ActiveRun:
     ) -> None:
         self._run, self._job, self._client = run, job, client
         self._on_progress, self._is_over = on_progress, is_over
-        self._tiles = run.pipeline.plan.tiles
+        self._tiles = run.pipeline.plan
         self._extremes = Extremes(1 if job.store is None else job.store.n_colors)
         # asked once: tiles that others finish while this run lasts do not count as resumed
         self._finished = {number: [job.is_finished(number, tile) for tile in self._watched()] for number in range(len(job.parts))}
         self._n_steps = [
-            self._finished[number].count(False) * (count_decisions(run.pipeline.stack) * part.n_images + 1)
+            self._finished[number].count(False) * (run.pipeline.stack.n_decisions * part.n_images + 1)
             for number, part in enumerate(job.parts)
         ]
 
@@ -95,7 +96,7 @@ class ActiveRun:
         if not spans:
             return self._fuse(last, pipeline, run.options["focus_range"])
         # chosen once for the whole stack: slabs with ranges of their own would be decided on at different contrast
-        bounds = settle_range(pipeline.stack, run.options["focus_range"])
+        bounds = choose_focus_range(pipeline.stack, run.options["focus_range"])
         parts = [run.prepare_point(pipeline.stack.choose(span), None) for span in spans]
         slabs = tuple(self._fuse(last - len(spans) + number, part, bounds)[0] for number, part in enumerate(parts))
         further = () if pipeline.companions is None else [slab.image("companions") for slab in slabs]
@@ -109,10 +110,10 @@ class ActiveRun:
         job, run, part = self._job, self._run, self._job.parts[number]
         asked = {"with_position": "position" in part.planes, "with_maps": "base_map" in part.planes}
         task = pipeline.measure(focus_range, **asked, client=self._client)
-        description = describe_run(pipeline.stack, pipeline.config, task.focus_range, guide=pipeline.guide)
+        description = pipeline.describe(task.focus_range)
         # noise too: tiles of another noise level cannot be used
         noise = [] if task.measured is None else [statistics.noise for statistics in task.measured.statistics]
-        job.begin_part(number, digest([description, noise]))
+        job.begin_part(number, [description, noise])
         is_finished = self._finished[number]
         # finished tiles are trusted only if the samples under them are still the same
         self._check_input(number, task, (tile for tile, is_there in zip(self._watched(), is_finished, strict=True) if is_there))
@@ -136,7 +137,7 @@ class ActiveRun:
         digests, counts = self._gather_receipts(number, task)
         identity = digest([description, digests])
         # edges of the image are on the scale of its own samples
-        guide_range = task.focus_range if pipeline.guide is None else settle_range(pipeline.stack, None)
+        guide_range = task.focus_range if pipeline.guide is None else choose_focus_range(pipeline.stack, None)
         fused = FusedPart(
             stack=pipeline.stack,
             image=lambda name: job.image(number, name),
@@ -210,3 +211,81 @@ def _targets(outputs: Outputs) -> set[Path]:
     """Return the folders that have to be there."""
     places = (outputs.image, *((outputs.height.target,) if outputs.height is not None else ()))
     return {place.parent for place in places if isinstance(place, Path)}
+
+
+@dataclass(frozen=True, slots=True)
+class PartSink:
+    """One fusion of a job as the place where tiles go."""
+
+    job: Job
+    part: int
+
+    def share(self, client: Client | None) -> Callable[[Tile, FusedTile], object] | None:
+        """Return what other processes of this machine, or the workers of a client, call with their tiles."""
+        if self.job.is_held:
+            return None
+        if client is None or _share_folder(client, self.job.folder):
+            return self.write
+        return self._write_chunks if self.job.reaches_bucket else None
+
+    def write(self, tile: Tile, result: FusedTile | EncodedTile) -> None:
+        """Put a tile on the disk."""
+        self.job.write(self.part, tile, result)
+
+    def _write_chunks(self, tile: Tile, result: FusedTile) -> EncodedTile:
+        """Write the chunks of a tile to a bucket, in a worker that does not see the folder; return what the client has to write."""
+        return self.job.encode(self.part, tile, result)
+
+
+@dataclass(frozen=True, slots=True)
+class HalvingTask:
+    """What makes a window of a level of the one before; it can be sent to another process."""
+
+    larger: ImageArray
+    image: int
+
+    def __call__(
+        self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
+    ) -> NDArray[Any]:
+        """Return the means of the samples that a window stands for."""
+        return halve_window(self.larger, tile.core, self.image)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSink:
+    """One image of a level as the place where tiles go."""
+
+    level: ImageArray
+    image: int
+
+    def write(self, tile: Tile, result: NDArray[Any]) -> None:
+        """Write the window of a tile."""
+        self.level.write(tile.core, result, self.image)
+
+    def share(self, client: Client | None) -> Callable[[Tile, NDArray[Any]], None] | None:
+        """Return `write` where workers reach the level."""
+        folder = self.level.scratch_folder
+        return self.write if client is None or isinstance(folder, RemotePath) or _share_folder(client, folder) else None
+
+
+def grow_smaller_levels(store: ImageStore, *, tiles_at_once: int, client: Client | None, is_cancelled: Callable[[], bool] | None) -> None:
+    """Make the smaller levels of images whose full level is complete."""
+    # one level after the other: each is made of the chunks of the one before
+    for larger, smaller in itertools.pairwise(store.levels):
+        smaller.create()
+        rows, columns = (
+            tuple((start, min(start + block, side)) for start in range(0, side, block))
+            for side, block in zip(smaller.shape[:2], store.block_px, strict=True)
+        )
+        tiles = TilePlan(shape=(smaller.shape[0], smaller.shape[1]), overlap_px=0, rows=rows, columns=columns)
+        for image in range(store.n_images):
+            steps = Steps(n_tiles=len(tiles), steps_a_tile=1, is_cancelled=is_cancelled)
+            sink = LevelSink(smaller, image)
+            run_tiles(HalvingTask(larger, image), tiles, sink=sink, tiles_at_once=tiles_at_once, steps=steps, client=client)
+
+
+def _share_folder(client: Client, folder: Path) -> bool:
+    """Return whether all workers of a client see a folder."""
+    from qmcif_engine.run.cluster import share_folder
+
+    return share_folder(client, folder)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.identity import digest
 from qmcif_engine.io.input.file_order import IMAGE_SUFFIXES, RAW_SUFFIXES, is_zarr_folder, natural_key
 from qmcif_engine.run.job_folder import JOB_SUFFIX, JobFolder
 
@@ -123,7 +122,7 @@ class RunList(JobFolder):
         """Return the question whether to go on, which comes often enough to carry the signs of life of the list."""
 
         def is_over() -> bool:
-            self.beat()
+            self.heartbeat()
             return is_cancelled is not None and is_cancelled()
 
         return is_over
@@ -143,11 +142,11 @@ def run_list(folder: Path, config: FusionConfig, *, resume: bool, overwrite: boo
         When another one is going on, or an unfinished one has other settings or may be neither used nor discarded.
     """
     listed = RunList(folder)
-    listed.begin(digest([__version__, config.to_dict()]), resume=resume, overwrite=overwrite)
+    listed.begin([__version__, config.to_dict()], resume=resume, overwrite=overwrite)
     try:
         yield listed
     except BaseException:
-        listed.give_up()
+        listed.abort()
         raise
     listed.remove()
 

@@ -19,7 +19,6 @@ from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import describe_request
 from qmcif_engine.fusing.active_run import ActiveRun
-from qmcif_engine.fusing.identity import digest, identify_run
 from qmcif_engine.fusing.outputs import (
     Outputs,
     are_all_there,
@@ -40,9 +39,9 @@ from qmcif_engine.io.zarr.zarr_writer import ImageStore
 from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder
+from qmcif_engine.stack.deciding import EACH, choose_deciding_channels, choose_focus_range
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges, list_bounds
-from qmcif_engine.stack.separate_channels import EACH, channel_planes, settle_channels
-from qmcif_engine.stack.stack import Stack, companions_of, settle_range
+from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import multiple_above
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
 from qmcif_engine.tiles.plan import chunk_side
@@ -70,7 +69,7 @@ class FileReport:
     pixels_by_image : tuple of int
         How many pixels each image gave; images with none could have been left out. Empty where a resumed run had nothing left to do.
     identity : str
-        Digest of version, settings and every sample that went in, as `identify_run` returns it.
+        Digest of version, settings and every sample that went in, as `Pipeline.identify` returns it.
     """
 
     outputs: tuple[Location, ...]
@@ -138,7 +137,7 @@ class FileRun:
         config, guide, focus_range, memory_bytes, workers, resume, overwrite
             See `qmcif_engine.fuse_to_file`.
         """
-        stack = settle_channels(stack, channels if isinstance(channels, str) else None)
+        stack = choose_deciding_channels(stack, channels if isinstance(channels, str) else None)
         if not points:
             # tiles overlap, so most samples are read more than once: readers may keep what they decode
             stack.expect_all()
@@ -177,14 +176,14 @@ class FileRun:
     def planes(self) -> dict[str, PlaneKind]:
         """The planes that are kept of every tile, the image first."""
         stack = self.pipeline.stack
-        companions = companions_of(stack)
+        companions = stack.further_planes
         planes = {"fused": PlaneKind(stack.dtype, stack.image_shape[2:])}
         if companions is not None:
             planes["companions"] = PlaneKind(companions.dtype, companions.image_shape[2:])
         with_maps = self.outputs.maps is not None or self.outputs.slabs is not None
         wanted = [*(WRITTEN_MAPS if with_maps else ()), *(("confidence", "position") if self.outputs.height is not None else ())]
         # confidence may be asked for twice, as a map and with the heights
-        return planes | {name: PlaneKind(np.dtype(OUTPUT_MAPS[name].dtype), channel_planes(stack)) for name in dict.fromkeys(wanted)}
+        return planes | {name: PlaneKind(np.dtype(OUTPUT_MAPS[name].dtype), stack.decision_channels) for name in dict.fromkeys(wanted)}
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
@@ -234,17 +233,17 @@ class FileRun:
             if reports:
                 return reports
         job = self._make_job()
-        job.begin(self._identify_request(), resume=self.resume, overwrite=self.may_replace)
+        job.begin(self._describe_request(), resume=self.resume, overwrite=self.may_replace)
 
         def is_over() -> bool:
-            job.beat()
+            job.heartbeat()
             return is_cancelled is not None and is_cancelled()
 
         try:
             reports = ActiveRun(self, job, client=client, on_progress=on_progress, is_over=is_over).complete()
         except BaseException:
             # also for Ctrl+C: the lock is given back, and finished tiles stay for --resume
-            job.give_up()
+            job.abort()
             raise
         job.remove()
         return reports
@@ -276,7 +275,7 @@ class FileRun:
     @property
     def n_tiles(self) -> int:
         """Tiles of a time point, in the last fusion of it."""
-        return len(self.pipeline.plan.tiles)
+        return len(self.pipeline.plan)
 
     def describe_series(self, reports: Sequence[FileReport]) -> dict[str, Any]:
         """Return version, settings and what each time point was made of, without times, names and paths."""
@@ -290,13 +289,13 @@ class FileRun:
             "points_in_time": [{"identity": report.identity, "focus_range": list_bounds(report.focus_range)} for report in reports],
         }
 
-    def _identify_request(self) -> str:
+    def _describe_request(self) -> list[object]:
         """Return what tells runs apart before a sample is read: tiles of another version, settings or planes cannot be used."""
         stack = self.pipeline.stack
         planes = [(name, kind.dtype.name, kind.channels) for name, kind in self.planes.items()]
         spans = [(span.start, span.stop) for span in self.spans]
         kind = [stack.n_images, stack.image_shape, stack.dtype.name, len(self.points), spans, self.is_store]
-        return digest([__version__, self.pipeline.config.to_dict(), planes, kind])
+        return [__version__, self.pipeline.config.to_dict(), planes, kind]
 
     def _make_job(self) -> Job:
         """Return the job of the run: planes in arrays and, where the target is a Zarr, the image in a store that will become it."""
@@ -310,7 +309,7 @@ class FileRun:
             parts.append(PartKind(len(self.spans) or self.pipeline.stack.n_images, kept, point if self.is_store else None))
         if not self.is_store:
             return Job(folder, plan, planes, parts=parts, chunk_px=chunk)
-        first, core = planes[self.shown[0]], plan.tiles[0].core.shape
+        first, core = planes[self.shown[0]], plan[0].core.shape
         n_colors = first.channels[0] if first.channels else 1
         store = ImageStore(
             folder=target if isinstance(target, RemotePath) else folder,
@@ -332,7 +331,7 @@ class FileRun:
         for place, open_point in zip(self.places, self.points, strict=True):
             with open_point() as (stack, guide):
                 pipeline = self.prepare_point(stack, guide)
-                bounds = settle_range(pipeline.stack if pipeline.guide is None else pipeline.guide, self.options["focus_range"])
+                bounds = choose_focus_range(pipeline.stack if pipeline.guide is None else pipeline.guide, self.options["focus_range"])
                 identity, known = self._identify(pipeline, bounds, place)
             reports.append(self.report(pipeline, bounds, identity=identity, n_resumed=self.n_tiles, pixels_by_image=()))
             expected |= known
@@ -349,17 +348,17 @@ class FileRun:
         """Return the identity of a time point, by reading every sample and fusing none, and what the files of its slabs have to say."""
         stack, expected = pipeline.stack, dict[Location, dict[str, object]]()
         if not self.spans:
-            return identify_run(stack, pipeline.config, bounds, guide=pipeline.guide), expected
+            return pipeline.identify(bounds), expected
         slabs = place.list_slabs(stack.n_images)
         for span, slab in zip(self.spans, slabs, strict=True):
-            identity = identify_run(stack.choose(span), pipeline.config, bounds)
+            identity = self.prepare_point(stack.choose(span), None).identify(bounds)
             expected |= _expect(slab, {"identity": identity}, stack)
         with open_stack([Path(str(slab.image)) for slab in slabs], channels=self.options["channels"]) as found:
-            further = companions_of(found)
+            further = found.further_planes
             results = [
                 [] if opened is None else [StackImage(opened, number) for number in range(opened.n_images)] for opened in (found, further)
             ]
-            identity = identify_run(stack_slabs(stack, self.spans, *results), pipeline.config, bounds)
+            identity = self.prepare_point(stack_slabs(stack, self.spans, *results), None).identify(bounds)
         return identity, expected | {path: {"identity": identity} for path in place.choice_maps.values()}
 
 

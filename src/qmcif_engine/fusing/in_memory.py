@@ -15,9 +15,9 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import FusionProgress, Steps
-from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, as_stack, list_bounds
-from qmcif_engine.stack.separate_channels import settle_channels
-from qmcif_engine.stack.stack import Stack, stack_arrays
+from qmcif_engine.stack.deciding import choose_deciding_channels
+from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, list_bounds
+from qmcif_engine.stack.stack import Stack, as_stack, stack_arrays
 from qmcif_engine.tiles.output_maps import MapPlanes
 from qmcif_engine.tiles.plan import Tile, TilePlan
 from qmcif_engine.tiles.task import TILE_PLANES, FusedTile, TileTask
@@ -111,19 +111,19 @@ def fuse(
     -------
     FusionResult
     """
-    stack = settle_channels(_as_stack(images), channels)
+    stack = choose_deciding_channels(as_stack(images), channels)
     if companions is not None and stack.decides_each:
         msg = "companions were given and each channel is decided on by itself; one decision is needed to follow: leave one of the two out"
         raise InvalidConfigError(msg)
     pipeline = Pipeline.prepare(
         stack,
         config,
-        guide=None if guide is None else _as_stack(guide),
+        guide=None if guide is None else as_stack(guide),
         companions=None if companions is None else stack_arrays(_checked_companions(companions, stack)),
         memory_bytes=memory_bytes,
         workers=workers,
     )
-    tiles = pipeline.plan.tiles
+    tiles = pipeline.plan
     steps = Steps(n_tiles=len(tiles), steps_a_tile=pipeline.steps_a_tile, on_progress=on_progress, is_cancelled=is_cancelled)
     task = pipeline.measure(focus_range, with_position=with_position, with_maps=with_maps, client=client)
     logger.info(
@@ -138,10 +138,6 @@ def fuse(
     return gathered.finish(task)
 
 
-def _as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
-    return images if isinstance(images, Stack) else stack_arrays(as_stack(images))
-
-
 class _GatheredTiles:
     """Tiles put together in memory."""
 
@@ -150,8 +146,8 @@ class _GatheredTiles:
         self._planes: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def is_reached_by(self, client: Client | None) -> bool:
-        return False
+    def share(self, client: Client | None) -> None:
+        """Return nothing: the arrays are in this process."""
 
     def write(self, tile: Tile, result: FusedTile) -> None:
         for name in TILE_PLANES:

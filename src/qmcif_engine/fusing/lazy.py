@@ -14,7 +14,6 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.run.execution import new_name, tile_graph
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges
-from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
 from qmcif_engine.tiles.plan import Tile, TilePlan
@@ -64,9 +63,8 @@ def fuse_lazily(
     task = pipeline.measure(focus_range, with_position=with_position, with_maps=True)
     stack, companions = task.stack, task.companions
     arrange = _Arrangement(pipeline.plan, task)
-    maps: dict[str, Any] = {
-        name: arrange(name, declared.dtype, channel_planes(stack)) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(task)
-    }
+    wanted = [declared for declared in OUTPUT_MAPS.values() if declared.is_wanted_by(task)]
+    maps: dict[str, Any] = {declared.name: arrange(declared.name, declared.dtype, stack.decision_channels) for declared in wanted}
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
         **maps,
@@ -82,13 +80,13 @@ class _Arrangement:
     def __init__(self, plan: TilePlan, task: TileTask) -> None:
         self._plan, self._name = plan, new_name()
         held = f"{self._name}-task"  # once in the graph, whatever it holds
-        tiles = tile_graph(plan.tiles, _compute, held, name=self._name)
+        tiles = tile_graph(plan, _compute, held, name=self._name)
         self._keys = list(tiles)
         self._graph: dict[Any, Any] = {held: task, **tiles}
 
     def __call__(self, plane: str, dtype: DTypeLike, channels: tuple[int, ...]) -> da.Array:
         """Return one plane as an array with a chunk for each tile."""
-        name, rows, columns = f"{self._name}-{plane}", self._plan.tiles.rows, self._plan.tiles.columns
+        name, rows, columns = f"{self._name}-{plane}", self._plan.rows, self._plan.columns
         # row by row, as the tiles of a plan are ordered
         places = product(range(len(rows)), range(len(columns)))
         # one chunk along channels, hence the zeros; the planes of a tile are taken from one key, which is computed once per request

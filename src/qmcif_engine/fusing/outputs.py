@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from qmcif_engine.depth import HeightRequest, settle_scale
+from qmcif_engine.depth import HeightRequest, choose_height_scale
 from qmcif_engine.errors import InvalidConfigError, OutputError
 from qmcif_engine.io.limits import LARGEST_NODE_BYTES, read_bounded
 from qmcif_engine.io.output.formats import check_target, choose_format, name_beside
 from qmcif_engine.io.output.placement import check_folder, check_maps_target, check_place, check_sources_kept, map_path, refusing
 from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.run.job_folder import name_job_folder, recover
-from qmcif_engine.stack.separate_channels import channel_planes
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 
@@ -174,9 +173,9 @@ def _check_files(stack: Stack, outputs: Outputs, *, overwrite: bool) -> None:
         beside = None if isinstance(outputs.image, RemotePath) else outputs.image
         check_maps_target(outputs.maps, WRITTEN_MAPS, overwrite=overwrite, image=beside)
     if outputs.height is not None:
-        settle_scale(stack.metadata, z_step=outputs.height.z_step, unit=outputs.height.unit)
+        choose_height_scale(stack.metadata, z_step=outputs.height.z_step, unit=outputs.height.unit)
         for target in (outputs.height.target, outputs.height.confidence_target):
-            check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *channel_planes(stack)))
+            check_target(target, overwrite=overwrite, samples_dtype=np.float32, shape=(*stack.image_shape[:2], *stack.decision_channels))
 
 
 def _check_further(path: Path, *, overwrite: bool) -> None:

@@ -12,17 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.arrays import BoolArray, SampleArray
-from qmcif_engine.depth import HeightRequest, assemble_heights, settle_scale
-from qmcif_engine.fusing.identity import describe_fused
+from qmcif_engine.depth import HeightRequest, assemble_heights, choose_height_scale
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.io.output.formats import describe_map
 from qmcif_engine.io.output.placement import map_path
 from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, assemble_content, block_windows, join_contents
 from qmcif_engine.io.remote_path import RemotePath
+from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRanges
 from qmcif_engine.stack.stack import FindValid, Stack
 from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
+
+
+def describe_fused(stack: Stack) -> ImageMetadata:
+    """Return the metadata of what is made of a stack; channels that were recorded one by one are named, so that none passes for a color."""
+    known, shown = stack.metadata, stack.companions or stack
+    if not (known.has_separate_channels or stack.n_separate_channels) or len(shown.image_shape) < 3:
+        return known
+    names = name_planes(known.channel_names, shown.image_shape[2])
+    return replace(known, channel_names=names, has_separate_channels=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +240,7 @@ class JoinedSlabs:
     def _describe_heights(self, outputs: Outputs, request: HeightRequest, provenance: Mapping[str, Any]) -> dict[Path, ImageContent]:
         """Return what goes into the files of the heights, guided by the results of the slabs."""
         metadata = describe_fused(self.stack)
-        z_step = settle_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
+        z_step = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit).z_step
         choice, files = self.choice.image("source_index"), outputs.list_slabs(self.stack.n_images)
         heights = [slab.list_contents(place)[place.files[-2]].image for slab, place in zip(self.slabs, files, strict=True)]  # type: ignore[index]
         return assemble_heights(

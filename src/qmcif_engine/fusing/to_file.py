@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest
@@ -71,20 +71,21 @@ def fuse_to_file(
     -------
     FileReport
     """
-    outputs = Outputs(image=_locate(output), maps=None if maps is None else Path(maps), height=height)
-    run = FileRun.prepare(
+    return _fuse(
         stack,
-        outputs,
+        Outputs(image=_locate(output), maps=None if maps is None else Path(maps), height=height),
         config,
         guide=guide,
         channels=channels,
         focus_range=focus_range,
         memory_bytes=memory_bytes,
         workers=workers,
+        client=client,
         resume=resume,
         overwrite=overwrite,
+        on_progress=on_progress,
+        is_cancelled=is_cancelled,
     )
-    return run(client=client, on_progress=on_progress, is_cancelled=is_cancelled)[0]
 
 
 def fuse_in_slabs(
@@ -96,14 +97,7 @@ def fuse_in_slabs(
     channels: Sequence[int | str] | None = None,
     maps: Path | str | None = None,
     height: HeightRequest | None = None,
-    focus_range: GivenRanges | None = None,
-    memory_bytes: int | None = None,
-    workers: int | None = None,
-    client: Client | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    on_progress: Callable[[FusionProgress], None] | None = None,
-    is_cancelled: Callable[[], bool] | None = None,
+    **options: Any,  # noqa: ANN401 - those of `fuse_to_file`
 ) -> FileReport:
     """Fuse groups of neighboring images, keep the results, and fuse these.
 
@@ -118,25 +112,29 @@ def fuse_in_slabs(
     channels : sequence of int or str, optional
         The channels that decide, as they were given to `qmcif_engine.open_stack`: the results of the slabs are opened with them. Or
         ``"each"``.
-    maps, height, focus_range, memory_bytes, workers, client, resume, overwrite, on_progress, is_cancelled
-        See `qmcif_engine.fuse_to_file`. Slabs are written with the other outputs, when all of them are complete.
+    maps, height, **options
+        See `qmcif_engine.fuse_to_file`; a guide is none of them. Slabs are written with the other outputs, when all of them are complete.
 
     Returns
     -------
     FileReport
         The slabs are among its outputs.
     """
-    run = FileRun.prepare(
-        stack,
-        Outputs(image=_locate(output), maps=None if maps is None else Path(maps), height=height, slabs=slabs),
-        config,
-        channels=channels,
-        focus_range=focus_range,
-        memory_bytes=memory_bytes,
-        workers=workers,
-        resume=resume,
-        overwrite=overwrite,
-    )
+    outputs = Outputs(image=_locate(output), maps=None if maps is None else Path(maps), height=height, slabs=slabs)
+    return _fuse(stack, outputs, config, guide=None, channels=channels, **options)
+
+
+def _fuse(
+    stack: Stack,
+    outputs: Outputs,
+    config: FusionConfig | None,
+    *,
+    client: Client | None = None,
+    on_progress: Callable[[FusionProgress], None] | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+    **options: Any,  # noqa: ANN401 - those of `FileRun.prepare`
+) -> FileReport:
+    run = FileRun.prepare(stack, outputs, config, **options)
     return run(client=client, on_progress=on_progress, is_cancelled=is_cancelled)[0]
 
 

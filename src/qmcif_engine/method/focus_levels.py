@@ -1,12 +1,8 @@
-"""Detail-scale focus levels of all images of a stack: kept, weighed, compared with each other and interpolated along the stack."""
+"""Detail-scale focus levels of all images of a stack: weighed, compared with each other and interpolated along the stack."""
 
 from __future__ import annotations
 
-import math
-import tempfile
-import weakref
-from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,44 +20,6 @@ LEVELS_IN_MEMORY_BYTES = 48 * 2**20
 
 FARTHEST_SHIFT = 0.5
 """A peak farther from the chosen image than this would belong to its neighbor."""
-
-
-class StoredLevels(Sequence["FloatArray"]):
-    """Levels of the images, of one shape and type, in the order they were appended: in memory up to a size, then in a temporary file."""
-
-    def __init__(self) -> None:
-        self._held: list[FloatArray] = []
-        self._file: IO[bytes] | None = None
-        self._n_stored = 0
-        self._model: FloatArray = np.empty(0)
-
-    def append(self, level: FloatArray) -> None:
-        """Add the levels of one more image."""
-        if self._file is None and (len(self._held) + 1) * level.nbytes <= LEVELS_IN_MEMORY_BYTES:
-            self._held.append(level)
-            return
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="qmcif-")  # noqa: SIM115 - it lives as long as this object
-            # closed with this object, also where a tile fails half-way; the system then removes the file
-            weakref.finalize(self, self._file.close)
-            self._model = np.empty((0, *level.shape), level.dtype)
-        self._file.seek(self._n_stored * level.nbytes)
-        self._file.write(np.ascontiguousarray(level).data)
-        self._n_stored += 1
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-        return len(self._held) + self._n_stored
-
-    def __getitem__(self, number: Any) -> Any:  # noqa: ANN401 - one whole number, one array
-        """Return the levels of one image."""
-        if number < len(self._held) or self._file is None:
-            return self._held[number]
-        if number >= len(self):
-            raise IndexError(number)
-        n_bytes = self._model.itemsize * math.prod(self._model.shape[1:])
-        self._file.seek((number - len(self._held)) * n_bytes)
-        return np.frombuffer(self._file.read(n_bytes), self._model.dtype).reshape(self._model.shape[1:])
 
 
 def weigh_images(n_images: int, config: DecisionConfig) -> tuple[float, ...]:

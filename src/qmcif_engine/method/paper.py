@@ -13,11 +13,13 @@ import numpy as np
 
 from qmcif_engine.config.fusion_config import Precision, ResultScale
 from qmcif_engine.method.focus import SOLVE_MARGIN_PX, measure_focus
-from qmcif_engine.method.focus_levels import LEVELS_IN_MEMORY_BYTES, StoredLevels, compare_levels, interpolate_position, weigh_images
+from qmcif_engine.method.focus_levels import LEVELS_IN_MEMORY_BYTES, compare_levels, interpolate_position, weigh_images
 from qmcif_engine.method.fusion import LargestLevel, blend_shares, compose_samples, select, share_patches
 from qmcif_engine.method.patches import LARGEST_DETAIL_PATCH_PX, detail_patch_side, pad_to_grid, spread_patches, sum_patches
 from qmcif_engine.method.refinement import COMPARED_PX, refine, source_weights
 from qmcif_engine.rules import Decision, Rule
+from qmcif_engine.stack.spilling import SpilledArrays
+from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
     from qmcif_engine.config.fusion_config import FusionConfig
     from qmcif_engine.rules import Planes, Samples, StackStatistics, TileSteps
-    from qmcif_engine.stack.window import Window
 
 SOLVED_PIXEL_BYTES, LOW_RANK_PIXEL_BYTES = 160, 460
 """What a solve holds for each of its pixels, and what the low-rank term adds to that."""
@@ -43,7 +44,7 @@ class FocusMaps(NamedTuple):
         ``M_B``.
     choices : ndarray of uint16, shape (h, w)
         Which image the detail patch centered on each pixel chose.
-    levels : StoredLevels
+    levels : SpilledArrays
         Detail-scale levels of all images, times the weight of their image.
     is_orphan : ndarray of bool, shape (h, w), or None
         Pixels that no image may give; None where every image may give all.
@@ -51,7 +52,7 @@ class FocusMaps(NamedTuple):
 
     base: IndexArray
     choices: IndexArray
-    levels: StoredLevels
+    levels: SpilledArrays
     is_orphan: BoolArray | None
 
 
@@ -113,7 +114,8 @@ def find_focus_maps(planes: Planes, config: FusionConfig, *, side_px: int, steps
     [QMCIF, Eq. (16)] and [QMCIF, Eq. (17)] of levels times `weigh_images`, which are 1 without a preference.
     """
     shape, patch = planes.window.shape, config.method.base_patch_px
-    base, detail, levels = LargestLevel((-(-shape[0] // patch), -(-shape[1] // patch))), LargestLevel(shape), StoredLevels()
+    base, detail = LargestLevel((-(-shape[0] // patch), -(-shape[1] // patch))), LargestLevel(shape)
+    levels = SpilledArrays(memory_bytes=LEVELS_IN_MEMORY_BYTES)
     is_orphan: BoolArray | None = None
     for number, weight in enumerate(weigh_images(planes.n_images, config.decision)):
         steps.check_cancelled()

@@ -148,11 +148,11 @@ def run_on_cluster(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, ste
 
 def _run(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, steps: Steps, client: Client) -> None:
     check_workers(client)
+    deliver = sink.share(client)
     # None where workers write for themselves
-    relayed = None if sink.is_reached_by(client) else sink
-    compute: Any = TileElsewhere.to(sink, task, is_reached=relayed is None)
+    relayed = None if deliver == sink.write else sink
+    compute = _share_task(TileElsewhere(task, deliver), client)
     name, waiting = new_name(), iter(tiles)
-    compute = _share_task(compute, client)
     running: dict[Future[Any], Tile] = {}
     completed = as_completed(loop=client.loop)
     n_wanted, are_all_sent = 0, False

@@ -6,6 +6,8 @@ one that is active, or what ``dask.config`` names computes; otherwise threads of
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from qmcif_engine.errors import Cancelled, InvalidConfigError
@@ -96,6 +98,9 @@ class Steps:
             self._has_changed.wait_for(lambda: self._n_computing == 0)
 
 
+CONNECT_SECONDS = 10
+_PLACE_IN_PROCESS = re.compile(r"[^/]+/[0-9]{1,9}/[0-9]{1,9}")
+
 BATCH_TILES = 1024
 """Tiles of one graph: a slide has more than a scheduler likes to be told of at once."""
 
@@ -118,18 +123,11 @@ class TileSink(Protocol):
     def write(self, tile: Tile, result: Any) -> None:  # noqa: ANN401 - what the task of the run returns
         """Take the result of one tile."""
 
-    def is_reached_by(self, client: Client | None) -> bool:
-        """Return whether the workers of a client, or other processes of this machine, can write for themselves."""
+    def share(self, client: Client | None) -> Callable[[Tile, Any], Any] | None:
+        """Return what the workers of a client, or other processes of this machine, call with a tile and its result.
 
-
-@runtime_checkable
-class SharedSink(TileSink, Protocol):
-    """A sink of which others may reach a part, such as a bucket, where they do not reach all of it."""
-
-    is_partly_reached: bool
-
-    def hand_over(self, tile: Tile, result: Any) -> Any:  # noqa: ANN401
-        """Write what can be written from afar, and return what `write` has to be called with."""
+        It returns what `write` has to be called with here. It is `write` itself where all is written there, and None where nothing is.
+        """
 
 
 class TileWork(Protocol):
@@ -251,25 +249,13 @@ class TileElsewhere:
     """What a task of another process does: compute a tile, and write it or send it back."""
 
     task: TileWork
-    sink: TileSink | None
-    is_written_there: bool = True
-
-    @classmethod
-    def to(cls, sink: TileSink, task: TileWork, *, is_reached: bool) -> TileElsewhere:
-        """Return the task for a sink that others reach, reach in part, or do not reach and need not be sent."""
-        # a sink that is of no use there is not sent, since it may hold whole arrays
-        is_sent = is_reached or (isinstance(sink, SharedSink) and sink.is_partly_reached)
-        return cls(task, sink if is_sent else None, is_written_there=is_reached)
+    deliver: Callable[[Tile, Any], Any] | None
+    """As `TileSink.share` returns it: a sink that is of no use there is not sent, since it may hold whole arrays."""
 
     def __call__(self, tile: Tile) -> Any:  # noqa: ANN401
-        """Compute one tile; what of its result nobody there can write is returned."""
+        """Compute one tile; what of its result has to be written elsewhere is returned."""
         result = self.task(tile)
-        if self.sink is None:
-            return result
-        if not self.is_written_there and isinstance(self.sink, SharedSink):
-            return self.sink.hand_over(tile, result)
-        self.sink.write(tile, result)
-        return None
+        return result if self.deliver is None else self.deliver(tile, result)
 
 
 def _run_on_threads(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_threads: int, steps: Steps) -> None:
@@ -291,8 +277,7 @@ def _run_on_threads(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_
 def _run_on_processes(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_processes: int, steps: Steps) -> None:
     import dask.multiprocessing
 
-    is_written_there = sink.is_reached_by(None)
-    compute = TileElsewhere.to(sink, task, is_reached=is_written_there)
+    compute = TileElsewhere(task, sink.share(None))
     # small batches: results that come back wait in this process for the whole graph
     for batch in batches(tiles, RELAYED_TILES_A_WORKER * n_processes):
         steps.check_cancelled()
@@ -302,3 +287,64 @@ def _run_on_processes(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, 
             if result is not None:
                 sink.write(tile, result)
             steps.count(steps.steps_a_tile)
+
+
+def connect_to_scheduler(address: str) -> Client:
+    """Return a client of the Dask scheduler at this address that takes over no other computation of this process.
+
+    Parameters
+    ----------
+    address : str
+        Such as ``tcp://host:8786``.
+
+    Returns
+    -------
+    distributed.Client
+        To be closed by the caller; a ``with`` block does that.
+
+    Raises
+    ------
+    InvalidConfigError
+        When it is no address, or nobody answers there, or the package ``distributed`` is missing.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        msg = "the package distributed is not installed; it is needed for a cluster: pip install 'napari-qmcif[distributed]'"
+        raise InvalidConfigError(msg) from error
+    try:
+        _check_address(address)
+        # as the default it would also get what the caller computes with dask elsewhere
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        msg = (
+            f"the scheduler {address!r} cannot be reached ({str(error) or type(error).__name__}); the address of a running Dask scheduler, "
+            "such as tcp://host:8786, is needed: start one with `dask scheduler` or correct the address"
+        )
+        raise InvalidConfigError(msg) from error
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address that no client can connect to: one that fails on it cannot be closed any more, and hangs.
+
+    Raises
+    ------
+    ValueError
+        Saying what is wrong with it.
+    """
+    from distributed.comm.addressing import get_address_host_port
+    from distributed.security import Security
+
+    scheme, _, place = address.rpartition("://")
+    if scheme == "inproc":  # a cluster in this process, which has no port
+        if not (_PLACE_IN_PROCESS.fullmatch(place) and int(place.split("/")[1]) == os.getpid()):
+            msg = "inproc addresses lead to a cluster of this very process"
+            raise ValueError(msg)
+        return
+    _, port = get_address_host_port(address)
+    if not 0 < (port or 0) < 2**16:
+        msg = f"{port} is no port"
+        raise ValueError(msg)
+    if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
+        msg = "certificates are needed for encryption: name them in Dask's configuration, distributed.comm.tls"
+        raise ValueError(msg)

@@ -27,7 +27,7 @@ from qmcif_engine.io.output.windowed_image import BLOCK_SIDE_PX, ArrayImage, Ima
 from qmcif_engine.io.remote import RemoteStore
 from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, measure_extremes
-from qmcif_engine.run.job_folder import JobFolder
+from qmcif_engine.run.job_folder import JobFolder, digest
 from qmcif_engine.stack.window import Window, multiple_above
 from qmcif_engine.tiles.plan import GRID_PX, Tile, TilePlan
 from qmcif_engine.tiles.task import FusedTile
@@ -142,8 +142,13 @@ class Job(JobFolder):
         self._chunk_px, self.store, self._stored_planes = chunk_px, store, stored_planes
         self._bucket = RemoteStore(store.folder) if store is not None and isinstance(store.folder, RemotePath) else None
         self._arrays: dict[str, ImageArray] = {}
+        # the planes of each fusion that arrays of the folder hold
+        self._kept = [
+            tuple(name for name in planes if name in part.planes and not (part.stored_as is not None and name in stored_planes))
+            for part in self.parts
+        ]
         # the only tile there is stays in memory: a run that was interrupted has nothing to go on with
-        self.is_held = len(plan.tiles) == len(self.parts) == 1 and store is None
+        self.is_held = len(plan) == len(self.parts) == 1 and store is None
         self._held: FusedTile | None = None
         # whether the metadata of a store in a bucket is written: from then on readers find it
         self._is_shown = False
@@ -152,12 +157,12 @@ class Job(JobFolder):
         """Make the arrays, ready for tiles."""
         if self.is_held:
             return
-        core = self.plan.tiles[0].core.shape
+        core = self.plan[0].core.shape
         # a small image need not be padded to a chunk
         chunk = min(self._chunk_px, multiple_above(max(core), GRID_PX))
         shard = multiple_above(core[0], chunk), multiple_above(core[1], chunk)
         for name, kind in self._planes.items():
-            if not any(self._is_kept(name, part) for part in self.parts):
+            if not any(name in kept for kept in self._kept):
                 continue
             self._arrays[name] = ImageArray(
                 folder=self.folder / f"{name}-{self.run}.zarr",
@@ -182,27 +187,20 @@ class Job(JobFolder):
                 self._bucket.claim(self.run, is_new=is_new)
         self.store.begin()
 
-    def _is_stored(self, name: str, part: PartKind) -> bool:
-        return part.stored_as is not None and name in self._stored_planes
-
-    def _is_kept(self, name: str, part: PartKind) -> bool:
-        """Return whether an array of the folder holds a plane."""
-        return name in part.planes and not self._is_stored(name, part)
-
     @property
     def reaches_bucket(self) -> bool:
         """Whether the image goes to a bucket."""
         return self._bucket is not None
 
-    def begin_part(self, number: int, identity: str) -> None:
+    def begin_part(self, number: int, description: object) -> None:
         """Note what a fusion is made of, or refuse to continue one of other images; its samples are compared tile by tile."""
         if self.is_held:
             return
-        path = self.folder / f"part-{self.run}-{number}"
+        path, identity = self.folder / f"part-{self.run}-{number}", digest(description).encode()
         with self._needing_folder():
             if not path.exists():
-                write_durably({path: identity.encode()}, scratch_folder=self.folder)
-            elif path.read_bytes() != identity.encode():
+                write_durably({path: identity}, scratch_folder=self.folder)
+            elif path.read_bytes() != identity:
                 raise self.refuse_other_input()
 
     def is_finished(self, part: int, tile: Tile) -> bool:
@@ -212,7 +210,7 @@ class Job(JobFolder):
             content = json.dumps(known["tile"])
             is_intact = known["checksum"] == self._checksum(part, tile, self._list_contents(part, tile), content)
             # a bucket checks what it keeps, and is asked only whether it has it
-            return is_intact and (self._bucket is None or self._full_level().is_stored(tile.core))
+            return is_intact and (self.store is None or self._bucket is None or self.store.levels[0].is_stored(tile.core))
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -240,12 +238,13 @@ class Job(JobFolder):
         """Return what of a tile is to be written into the folder; chunks of a bucket are written."""
         files: dict[Location, bytes] = {}
         extremes = None
-        if self.store is not None and self.parts[part].stored_as is not None:
+        number = self.parts[part].stored_as
+        if self.store is not None and number is not None:
             shown = [getattr(result, name) for name in self._stored_planes]
             block = shown[0] if len(shown) == 1 else np.dstack(shown)
             extremes = measure_extremes(block, self.store.n_colors).tolist()
-            files |= self._full_level().encode(tile.core, block, self.parts[part].stored_as or 0)
-        for name in self._list_kept(part):
+            files |= self.store.levels[0].encode(tile.core, block, number)
+        for name in self._kept[part]:
             files |= self._arrays[name].encode(tile.core, getattr(result, name), part)
         remote: dict[Location, bytes] = {path: content for path, content in files.items() if isinstance(path, RemotePath)}
         with refusing(self._bucket.folder) if self._bucket is not None else nullcontext():
@@ -268,9 +267,9 @@ class Job(JobFolder):
         """Return one plane of the whole result of a fusion, to be read by window."""
         if self._held is not None:
             return ArrayImage(getattr(self._held, name))
-        if self.store is None or not self._is_stored(name, self.parts[part]):
+        if self.store is None or name in self._kept[part]:
             return StoredPlane(self._arrays[name], part)
-        stored: WindowedImage = StoredPlane(self._full_level(), self.parts[part].stored_as or 0)
+        stored: WindowedImage = StoredPlane(self.store.levels[0], self.parts[part].stored_as or 0)
         if len(self.store.shape) < 3 or self.store.shape[2] == self.store.n_colors:
             return stored
         # colors first, alpha last
@@ -286,12 +285,12 @@ class Job(JobFolder):
         """Return whether a tile is finished; whether it is whole is looked at by who continues."""
         return not self.is_held and super().holds_results()
 
-    def give_up(self, *, is_kept: bool | None = None) -> None:
-        """End without a result; see `JobFolder.give_up`."""
+    def abort(self) -> None:
+        """End without a result; see `JobFolder.abort`."""
         if self._bucket is not None and self._is_shown and self._ended is None:
             # readers find a store by its metadata, which must not outlive a failed run
             self._bucket.hide()
-        super().give_up(is_kept=is_kept)
+        super().abort()
 
     def remove(self) -> None:
         """Delete the folder, once it is known to be a job, and what a run that is not over put into a bucket."""
@@ -302,21 +301,12 @@ class Job(JobFolder):
                 self._bucket.discard(self.run)
         super().remove()
 
-    def _full_level(self) -> ImageArray:
-        if self.store is None:
-            msg = "a job without a store was asked for its chunks"
-            raise ValueError(msg)
-        return self.store.levels[0]
-
-    def _list_kept(self, part: int) -> Iterable[str]:
-        """Return the planes of a fusion that arrays of the folder hold."""
-        return (name for name in self._arrays if self._is_kept(name, self.parts[part]))
-
     def _list_contents(self, part: int, tile: Tile) -> Iterator[bytes]:
         """Yield what the files of a tile hold, in the order in which they are encoded."""
-        if self.store is not None and self.parts[part].stored_as is not None:
-            yield from self.store.levels[0].contents(tile.core, self.parts[part].stored_as or 0)
-        for name in self._list_kept(part):
+        number = self.parts[part].stored_as
+        if self.store is not None and number is not None:
+            yield from self.store.levels[0].contents(tile.core, number)
+        for name in self._kept[part]:
             yield from self._arrays[name].contents(tile.core, part)
 
     def _read_receipt(self, part: int, tile: Tile) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -49,13 +50,13 @@ class JobFolder:
         """What distinguishes tiles that this run wrote from those of the runs it continues."""
         return self._lock.session
 
-    def begin(self, identity: str, *, resume: bool, overwrite: bool) -> None:
+    def begin(self, description: object, *, resume: bool, overwrite: bool) -> None:
         """Make the folder, or continue what is in it.
 
         Parameters
         ----------
-        identity : str
-            Names settings and kind of input; a run of another identity is not continued.
+        description : object
+            Settings and kind of input, as JSON can say them; a run of another description is not continued.
         resume : bool
             Continue an unfinished run, if there is one.
         overwrite : bool
@@ -66,9 +67,9 @@ class JobFolder:
         OutputError
             When an unfinished run is there that may be neither used nor discarded.
         """
-        self.may_replace = overwrite
+        identity, self.may_replace = digest(description), overwrite
         with refusing(self.folder):
-            is_new = not self.folder.exists() or self._take_up(identity, resume=resume, overwrite=overwrite)
+            is_new = not self.folder.exists() or self._acquire(identity, resume=resume, overwrite=overwrite)
             try:
                 if is_new:
                     self._create(identity)
@@ -82,9 +83,9 @@ class JobFolder:
     def prepare(self, *, is_new: bool) -> None:
         """Make what belongs into the folder; it is ours by now."""
 
-    def _take_up(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
+    def _acquire(self, identity: str, *, resume: bool, overwrite: bool) -> bool:
         """Take the lock of an unfinished run to continue it, or discard that run; return whether a new one is needed."""
-        self._lock.take()
+        self._lock.acquire()
         try:
             # a run that was killed while it placed its outputs: all are as they were before, whatever comes next
             roll_back(self.folder / JOURNAL_NAME)
@@ -142,9 +143,9 @@ class JobFolder:
             "restore them, or start over with --overwrite"
         )
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Give other runs a sign of life, if one is due; raises where this run has lost its folder."""
-        self._lock.beat()
+        self._lock.heartbeat()
 
     def journal(self) -> Journal:
         """Return where the moves of the outputs are noted; the job is over when all of them have arrived."""
@@ -169,12 +170,10 @@ class JobFolder:
         """Leave what is there to a later run."""
         self._lock.release()
 
-    def give_up(self, *, is_kept: bool | None = None) -> None:
+    def abort(self) -> None:
         """End without a result: leave what is finished to a later run, or remove the folder where nothing is and it is still ours."""
         with suppress(OSError, ExecutionError):  # what led here is the failure to report
-            if is_kept is None:
-                is_kept = self.holds_results()
-            if self._ended is not None or (self._lock.is_held() and not is_kept):
+            if self._ended is not None or (self._lock.is_held() and not self.holds_results()):
                 self.remove()
         self._lock.release()
 
@@ -198,7 +197,7 @@ class JobFolder:
             When it is no unfinished run, or one is going on there.
         """
         with refusing(self.folder):
-            self._lock.take()
+            self._lock.acquire()
             try:
                 roll_back(self.folder / JOURNAL_NAME)
                 self.remove()
@@ -225,7 +224,7 @@ def recover(folder: Path) -> bool:
     # the lock is taken only where something is to be undone: looking alone must not disturb a run
     if (folder / JOURNAL_NAME).exists():
         with refusing(folder):
-            lock.take()
+            lock.acquire()
             try:
                 roll_back(folder / JOURNAL_NAME)
             finally:
@@ -269,3 +268,8 @@ def _checked_token(token: object) -> str:
         return token
     msg = f"its run is called {token!r}"
     raise ValueError(msg)
+
+
+def digest(description: object) -> str:
+    """Return a digest of what JSON can say."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()

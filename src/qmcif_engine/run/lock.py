@@ -65,7 +65,7 @@ class RunLock:
         # the machine's name is for people, the tag of the owner for other runs
         return json.dumps({**holder._asdict(), "owner": this_process().tag}).encode()
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Take the lock, also after a run that ended without letting go.
 
         Raises
@@ -96,7 +96,7 @@ class RunLock:
                 raise _running(self.path, found, 0.0)
             aside.unlink()
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Give a sign of life, if one is due.
 
         Raises
@@ -109,7 +109,7 @@ class RunLock:
             self._next_beat = self._clock() + BEAT_SECONDS
 
     def check(self) -> None:
-        """Give a sign of life, once it is known that the lock is still held; raises as `beat` does."""
+        """Give a sign of life, once it is known that the lock is still held; raises as `heartbeat` does."""
         holder = read_holder(self.path)
         # a run that slept for longer than ENDED_AFTER_SECONDS, as in a suspended machine, may have been taken for dead
         if holder is None or not self.is_held():

@@ -12,12 +12,12 @@ from qmcif_engine.config.fusion_config import FusionConfig, StackOrder
 from qmcif_engine.decision.cleaning import CLIPPED
 from qmcif_engine.decision.statistics import measure_gains, measure_noise, measure_statistics
 from qmcif_engine.rules import StackStatistics
+from qmcif_engine.stack.deciding import choose_focus_range
 from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
-from qmcif_engine.stack.separate_channels import count_decisions
-from qmcif_engine.stack.stack import Stack, place_samples, sample_stack, settle_range
-from qmcif_engine.tiles.companions import measure_companion_noise, shown_channels
-from qmcif_engine.tiles.sample_noise import measure_sample_noise
-from qmcif_engine.tiles.task import RULES, Measured
+from qmcif_engine.stack.stack import Stack, place_samples, sample_stack
+from qmcif_engine.tiles.companions import measure_companion_noise, measure_sample_noise, shown_channels
+from qmcif_engine.tiles.plan import find_rule
+from qmcif_engine.tiles.task import Measured
 
 
 def measure_run(
@@ -45,10 +45,10 @@ def measure_run(
     """
     deciding = stack if guide is None else guide
     samples = sample_stack(deciding)
-    focus_range = settle_range(deciding, given, samples=samples)
+    focus_range = choose_focus_range(deciding, given, samples=samples)
     is_ordered = stack.n_images > 2 and config.decision.order is StackOrder.ORDERED
-    n_decisions = count_decisions(stack)
-    if not RULES[config.decision.rule].has_statistics:
+    n_decisions = stack.n_decisions
+    if not find_rule(config).has_statistics:
         plain = StackStatistics(n_images=stack.n_images, is_ordered=is_ordered)
         return focus_range, Measured(
             statistics=(plain,) * n_decisions, noise=(0.0,) * n_decisions, companion_noise=_no_noise(stack, companions)
@@ -95,14 +95,14 @@ def _no_noise(stack: Stack, companions: Stack | None) -> tuple[float, ...]:
 def measure_range_and_noise(stack: Stack) -> tuple[FocusRanges, tuple[float, ...]]:
     """Return the focus range as a run would choose it, and the noise on the 0-255 scale for each decision, from a fixed subsample."""
     samples, config = sample_stack(stack), FusionConfig()
-    focus_range = settle_range(stack, None, samples=samples)
+    focus_range = choose_focus_range(stack, None, samples=samples)
     scales = [_Scale.of(stack, focus_range, channel, config) for channel in _channels_of(stack)]
     return focus_range, tuple(measure_noise([scale.embed(block) for block in samples], step=scale.step) for scale in scales)
 
 
 def _channels_of(stack: Stack) -> Sequence[int | None]:
     """Return the channels that are decided on one by one; None for a joint decision."""
-    return range(count_decisions(stack)) if stack.decides_each else (None,)
+    return range(stack.n_decisions) if stack.decides_each else (None,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, read_preview
 from qmcif_engine.stack.samples import to_samples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from qmcif_engine.arrays import FloatArray, SampleArray
-    from qmcif_engine.stack.stack import ReadWindow, Stack
-    from qmcif_engine.stack.window import Window
+from qmcif_engine.stack.stack import ReadWindow, Stack
+from qmcif_engine.stack.window import Window
 
 _PREVIEW_PX = 2**16
 _BLUR_SHARE = 0.03

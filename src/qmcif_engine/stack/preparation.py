@@ -55,8 +55,8 @@ def prepare_stack(
         The stack itself where nothing is asked for.
     """
     # OpenCV is loaded only for those who align
-    from qmcif_engine.stack.alignment.aligned_stack import align_stack
     from qmcif_engine.stack.alignment.estimation import estimate_transforms
+    from qmcif_engine.stack.alignment.warping import align_stack
     from qmcif_engine.stack.exposure import correct_stack, estimate_exposure
 
     model = parse_model(align)

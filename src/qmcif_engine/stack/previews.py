@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,37 +25,11 @@ class ReducedImage(NamedTuple):
     factor: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreviewedStack(Stack):
-    """A stack with previews and sampled windows that were read in one pass over it; in another process it is the plain stack.
-
-    Attributes
-    ----------
-    original : Stack
-    previews : mapping of ReducedImage to ndarray
-        As `read_preview` returns them.
-    """
-
-    original: Stack
-    previews: Mapping[ReducedImage, FloatArray]
-
-    def __reduce__(self) -> tuple[Callable[[Stack], Stack], tuple[Stack]]:
-        """Leave previews and samples behind: tiles read other windows."""
-        return _same, (self.original,)
-
-    def without_previews(self) -> Stack:
-        """Return the stack with its samples alone: the previews take much more memory."""
-        return replace(self, previews={})
-
-    def each_channel(self) -> Stack | None:
-        """Return the stack with all channels side by side; None where it was not opened from a source."""
-        return self.original.each_channel()
-
-
-def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
+def read_previews(stack: Stack, previews: Iterable[ReducedImage]) -> Stack:
     """Read previews, and the samples that focus range and noise are measured on, in one pass: image by image, from top to bottom.
 
-    A strip or tile of a file that several of them touch is decoded once, since it is still held from the read before.
+    A strip or tile of a file that several of them touch is decoded once, since it is still held from the read before. The stack returned
+    holds both; views of it, such as `Stack.replaced` returns without any change, hold the samples alone.
     """
     wanted = sorted(set(previews))
     whole = Window.whole(stack.image_shape)  # images that are sampled whole are small, and read again at no cost
@@ -73,17 +46,12 @@ def look_once(stack: Stack, previews: Iterable[ReducedImage]) -> PreviewedStack:
         else:
             bands[preview].append(_reduce(block, preview.factor))
     read = LocalRead(partial(_read_sampled, samples, stack.read), stack.read)
-    previewed = {preview: np.concatenate(parts) for preview, parts in bands.items()}
-    return PreviewedStack(**vars(stack.replaced(read=read)), original=stack, previews=previewed)
+    return stack.replaced(read=read, previews={preview: np.concatenate(parts) for preview, parts in bands.items()})
 
 
 def _read_sampled(samples: Mapping[tuple[int, Window], SampleArray], read: ReadWindow, number: int, window: Window) -> SampleArray:
     known = samples.get((number, window))
     return read(number, window) if known is None else known
-
-
-def _same(stack: Stack) -> Stack:
-    return stack
 
 
 def _cut_bands(stack: Stack, factor: int) -> Iterator[Window]:
@@ -119,7 +87,7 @@ def read_preview(stack: Stack, number: int, *, factor: int) -> FloatArray:
     ndarray of float32, shape (H // factor, W // factor, C)
         A gray image has one channel.
     """
-    known = stack.previews.get(ReducedImage(number, factor)) if isinstance(stack, PreviewedStack) else None
+    known = stack.previews.get(ReducedImage(number, factor))
     if known is not None:
         return known
     return np.concatenate([_reduce(stack.read(number, window), factor) for window in _cut_bands(stack, factor)])

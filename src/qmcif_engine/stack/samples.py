@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.arrays import FloatArray, SampleArray
-from qmcif_engine.compiled import compiled
 from qmcif_engine.config.fusion_config import Representation
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 
@@ -60,7 +58,7 @@ GivenRanges: TypeAlias = "tuple[float, float] | Sequence[tuple[float, float]]"
 """What a user may give: the bounds for all channels, or those of each."""
 
 
-def as_stack(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str] | None = None) -> list[SampleArray]:
+def check_images(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str] | None = None) -> list[SampleArray]:
     """Check that the images can be fused with each other and return them as a list.
 
     Parameters
@@ -77,10 +75,7 @@ def as_stack(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str
     _check_container(images)
     stack = [np.asarray(image) for image in images]
     called = [f"image {number}" for number in range(1, len(stack) + 1)] if names is None else list(names)
-    if len(stack) < 2:
-        given = "1 image was" if stack else "0 images were"
-        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
-        raise InvalidImageError(msg)
+    check_number(len(stack))
     first = stack[0]
     for image, name in zip(stack, called, strict=True):
         _check_image(image, name)
@@ -91,6 +86,14 @@ def as_stack(images: Sequence[SampleArray] | SampleArray, *, names: Sequence[str
             msg = f"{called[0]} is {first.dtype} and {name} {image.dtype}; all must be of one type: convert them first"
             raise InvalidImageError(msg)
     return stack
+
+
+def check_number(n_images: int) -> None:
+    """Refuse a stack of one image: there is nothing to choose from."""
+    if n_images < 2:
+        given = "1 image was" if n_images else "0 images were"
+        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
+        raise InvalidImageError(msg)
 
 
 def _check_container(images: Sequence[SampleArray] | SampleArray) -> None:
@@ -192,15 +195,15 @@ def list_bounds(focus_range: FocusRanges) -> list[float] | list[list[float]]:
     return list(focus_range) if isinstance(focus_range, FocusRange) else [list(bounds) for bounds in focus_range]
 
 
-def spread_range(focus_range: FocusRanges, n_planes: int, *, dtype: np.dtype[Any]) -> tuple[float | FloatArray, float | FloatArray]:
-    """Return the lower bound and the width of the focus range: numbers, or one per image plane.
+def spread_range(focus_range: FocusRanges, n_planes: int, *, dtype: np.dtype[Any]) -> tuple[FloatArray, FloatArray]:
+    """Return the lower bound and the width of the focus range of each image plane, shape (n_planes, 1, 1).
 
     Planes beyond the ranges hold zeros: they stand where a quaternion has room for a third channel, and stay zero.
     """
-    if isinstance(focus_range, FocusRange):
-        return focus_range.low, focus_range.width
-    ranges = [*focus_range, *[FocusRange(0.0, FULL_SCALE)] * (n_planes - len(focus_range))]
-    return np.array([bounds.low for bounds in ranges], dtype), np.array([bounds.width for bounds in ranges], dtype)
+    ranges = [focus_range] * n_planes if isinstance(focus_range, FocusRange) else list(focus_range)
+    ranges += [FocusRange(0.0, FULL_SCALE)] * (n_planes - len(ranges))
+    low, width = ([bounds.low for bounds in ranges], [bounds.width for bounds in ranges])
+    return np.array(low, dtype).reshape(-1, 1, 1), np.array(width, dtype).reshape(-1, 1, 1)
 
 
 def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: Representation) -> FloatArray:
@@ -223,26 +226,22 @@ def to_planes(image: SampleArray, focus_range: FocusRanges, *, representation: R
     -----
     float32 holds 16-bit samples exactly; longer integers and floats of any magnitude are mapped in float64.
     """
-    is_color = image.ndim == 3 and representation is Representation.QUATERNION
-    if is_color and image.dtype.kind in "ui" and image.dtype.itemsize <= EXACT_BYTES:
-        return _embed_integers(image, focus_range)
     is_exact = image.dtype.kind != "f" and image.dtype.itemsize <= EXACT_BYTES
-    samples: FloatArray = image.astype(np.float32 if is_exact else np.float64)
-    low, width = spread_range(focus_range, image.shape[-1], dtype=samples.dtype)
-    if samples.dtype == np.float64 and np.max(width) > sys.float_info.max / 4:  # differences would be beyond all numbers
-        samples /= 4
+    # plane by plane, so that what follows runs along contiguous rows
+    planes: FloatArray = np.array(np.moveaxis(np.atleast_3d(image), -1, 0), np.float32 if is_exact else np.float64, order="C")
+    low, width = spread_range(focus_range, len(planes), dtype=planes.dtype)
+    if planes.dtype == np.float64 and width.max() > sys.float_info.max / 4:  # differences would be beyond all numbers
+        planes /= 4
         low, width = low / 4, width / 4
     # in place: no further arrays of the size of a tile
-    samples -= low
-    samples /= width
-    samples *= FULL_SCALE
+    planes -= low
+    planes /= width
+    planes *= FULL_SCALE
     # only sentinels are caught: the focus range itself does not clip
-    np.clip(samples, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=samples)
-    if image.ndim == 2:
-        return samples.astype(np.float32, copy=False)[np.newaxis]
-    if representation is Representation.GRAY:
-        return (samples @ np.asarray(LUMINANCE, samples.dtype)).astype(np.float32, copy=False)[np.newaxis]
-    return np.ascontiguousarray(np.moveaxis(samples, -1, 0), dtype=np.float32)
+    np.clip(planes, -FARTHEST_LEVEL, FARTHEST_LEVEL, out=planes)
+    if representation is Representation.GRAY and len(planes) > 1:
+        planes = (np.moveaxis(planes, 0, -1) @ np.asarray(LUMINANCE, planes.dtype))[np.newaxis]
+    return planes.astype(np.float32, copy=False)
 
 
 def count_planes(image_shape: tuple[int, ...], representation: Representation) -> int:
@@ -260,33 +259,6 @@ def find_highest(dtype: np.dtype[Any], focus_range: FocusRanges, *, significant_
     largest = sample_limits(dtype)[1] if significant_bits is None else 2**significant_bits - 1
     ranges = (focus_range,) if isinstance(focus_range, FocusRange) else focus_range
     return min(max((largest - bounds.low) / bounds.width for bounds in ranges) * FULL_SCALE, FARTHEST_LEVEL)
-
-
-def _embed_integers(image: SampleArray, focus_range: FocusRanges) -> FloatArray:
-    """Embed a color image of integers that float32 holds exactly, in one pass instead of six."""
-    planes: FloatArray = np.empty((image.shape[2], *image.shape[:2]), np.float32)
-    native = np.ascontiguousarray(image, image.dtype.newbyteorder("="))  # compiled code knows no other byte order
-    _embed(native, _scales_of(focus_range, image.shape[2]), planes)
-    return planes
-
-
-@compiled
-def _embed(image: NDArray[Any], scales: FloatArray, out: FloatArray) -> None:
-    """Put the channels of an image into planes; `scales` holds lower bound, width, full scale and farthest level of each."""
-    for c in range(out.shape[0]):
-        low, width, full, farthest = scales[c, 0], scales[c, 1], scales[c, 2], scales[c, 3]
-        for y in range(out.shape[1]):
-            for x in range(out.shape[2]):
-                # single precision throughout, and divided as NumPy would, so that the bytes are those of the plain version
-                level = (np.float32(image[y, x, c]) - low) / width * full
-                out[c, y, x] = min(max(level, -farthest), farthest)
-
-
-@lru_cache(maxsize=16)
-def _scales_of(focus_range: FocusRanges, n_planes: int) -> FloatArray:
-    """Return lower bound, width, full scale and farthest level of each plane, as `_embed` takes them; a stack asks thousands of times."""
-    low, width = (np.broadcast_to(bound, n_planes) for bound in spread_range(focus_range, n_planes, dtype=np.dtype(np.float32)))
-    return np.stack([low, width, np.full_like(low, FULL_SCALE), np.full_like(low, FARTHEST_LEVEL)], axis=1).astype(np.float32)
 
 
 def to_samples(values: FloatArray, dtype: np.dtype[Any]) -> SampleArray:

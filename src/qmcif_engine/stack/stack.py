@@ -5,17 +5,16 @@ Whatever can be fused is a `Stack`: arrays in memory, dask arrays, files, and vi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from qmcif_engine.arrays import BoolArray, SampleArray
-from qmcif_engine.errors import InvalidImageError
+from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.samples import FocusRange, FocusRanges, GivenRanges, check_finite, check_focus_ranges, measure_focus_range
+from qmcif_engine.stack.samples import check_finite, check_images
 from qmcif_engine.stack.window import Window
 
 if TYPE_CHECKING:
@@ -91,6 +90,8 @@ class Stack:
         What decoded copies will take on disk; known before anything is decoded.
     expect_all : callable
         Called without arguments before all samples are read, most of them more than once: decoded images are then cached.
+    previews : mapping
+        Reduced images that `qmcif_engine.stack.previews.read_previews` read; views of the stack and other processes do not get them.
     """
 
     names: tuple[str, ...]
@@ -111,11 +112,27 @@ class Stack:
     scratch_bytes: int = 0
     whole_bytes: int = 0
     expect_all: Callable[[], None] = _keep_nothing
+    previews: Mapping[Any, FloatArray] = field(default_factory=dict)
 
     @property
     def n_images(self) -> int:
         """Number of images, N."""
         return len(self.names)
+
+    @property
+    def n_decisions(self) -> int:
+        """How many decisions are made for every pixel: one, or one per channel."""
+        return self.image_shape[2] if self.decides_each else 1
+
+    @property
+    def decision_channels(self) -> tuple[int, ...]:
+        """Shape, behind height and width, of what a decision gives: a plane for each channel, or nothing for a joint decision."""
+        return self.image_shape[2:] if self.decides_each else ()
+
+    @property
+    def further_planes(self) -> Stack | None:
+        """Planes that follow the decisions on the stack: all of its channels where only some decide, or else its alpha."""
+        return self.alpha if self.companions is None else self.companions
 
     @property
     def has_validity(self) -> bool:
@@ -130,6 +147,10 @@ class Stack:
     def valid(self, number: int, window: Window) -> BoolArray:
         """Return which pixels of a window, (h, w), an image has: no others may be chosen."""
         return np.ones(window.shape, bool) if self.find_valid is None else self.find_valid(number, window)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave previews behind: tiles read other windows."""
+        return {**vars(self), "previews": {}}
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -155,7 +176,7 @@ class Stack:
         **changes
             Attributes of the view that differ from those of the stack.
         """
-        kept = {known.name: getattr(self, known.name) for known in fields(Stack)}
+        kept = {known.name: getattr(self, known.name) for known in fields(Stack) if known.name != "previews"}
         if follow is not None:
             kept |= {name: follow(kept[name]) for name in ("alpha", "companions") if kept[name] is not None}
         return Stack(**kept | changes)
@@ -260,6 +281,11 @@ def _read_chunk(array: _StackArray, chunk: tuple[slice, ...]) -> SampleArray:
     return array.stack.read(number.start, Window(rows.start, columns.start, rows.stop, columns.stop))[np.newaxis]
 
 
+def as_stack(images: Sequence[SampleArray] | SampleArray | Stack) -> Stack:
+    """Return images as a stack: arrays once they are known to fit each other, and a stack as it is."""
+    return images if isinstance(images, Stack) else stack_arrays(check_images(images))
+
+
 def stack_arrays(images: Sequence[SampleArray], *, names: Sequence[str] | None = None) -> Stack:
     """Return arrays in memory, of one shape and type, as a stack; windows are views of them."""
     return Stack(
@@ -321,42 +347,3 @@ def _place_window(position: int, shape: tuple[int, ...]) -> Window:
     top = int((0.5 + position / plastic) % 1 * (height - rows + 1))
     left = int((0.5 + position / plastic**2) % 1 * (width - columns + 1))
     return Window(top, left, top + rows, left + columns)
-
-
-def check_number(stack: Stack) -> None:
-    """Refuse a stack of one image: there is nothing to choose from.
-
-    Raises
-    ------
-    InvalidImageError
-    """
-    if stack.n_images < 2:
-        given = "1 image was" if stack.n_images else "0 images were"
-        msg = f"{given} given; at least 2 of one scene are needed: add the other focus positions"
-        raise InvalidImageError(msg)
-
-
-def companions_of(stack: Stack) -> Stack | None:
-    """Return the planes that follow the decisions on a stack: all of its channels where only some decide, or else its alpha."""
-    return stack.companions if stack.companions is not None else stack.alpha
-
-
-def settle_range(stack: Stack, given: GivenRanges | None, *, samples: Sequence[SampleArray] | None = None) -> FocusRanges:
-    """Return the samples that count as black and white: those given, else what the source says of its bits, else the samples' own.
-
-    Channels that were recorded one by one have a range each, so that a dim one counts as much as a bright one. The colors of an image
-    share one: their relation is the white balance. Channels that are decided on one by one have a range each, whatever they are.
-    `samples` are those of `sample_stack`, where they were read before.
-    """
-    n_separate = stack.image_shape[2] if stack.decides_each else stack.n_separate_channels
-    if given is not None:
-        n_channels = n_separate or (stack.image_shape[2] if len(stack.image_shape) == 3 else 1)
-        return check_focus_ranges(given, n_channels=n_channels)
-    samples = sample_stack(stack) if samples is None else samples
-    if n_separate:
-        return tuple(measure_focus_range([block[..., channel] for block in samples]) for channel in range(n_separate))
-    bits = stack.metadata.significant_bits
-    # a claim that the samples contradict is none
-    if bits is not None and all(int(block.max()) < 2**bits for block in samples):
-        return FocusRange(0.0, float(2**bits - 1))
-    return measure_focus_range(samples)

@@ -9,22 +9,18 @@ near depth edges as a real one.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import DTypeLike, NDArray
 from scipy import fft, ndimage
 
+from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.errors import InvalidConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.random import Generator
-    from numpy.typing import DTypeLike, NDArray
-
-    from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 
 LARGEST_BLUR_PX = 6.5
 """With half a pixel of soft rim on the disc and one on the outlines, nothing reaches farther than 8 px from a depth edge."""

@@ -7,19 +7,16 @@ than adding them up. Which image is in focus changes in soft waves across the im
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+from dask.array import Array
 from scipy import fft
 
+from qmcif_engine.arrays import FloatArray
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.synthetic import check_frame, is_whole_between
-
-if TYPE_CHECKING:
-    from dask.array import Array
-
-    from qmcif_engine.arrays import FloatArray
 
 BLOCK_SIDE_PX = 1024
 _LARGEST_LAZY_PX, _LARGEST_N_LAZY = 2**20, 1024
@@ -96,45 +93,20 @@ def _cut(side_px: int) -> tuple[int, ...]:
 def _make_block(*, n_images: int, seed: int, step: int, block_info: dict[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return one block, shape (1, h, w, 3)."""
     (image, _), (top, bottom), (left, right), _ = block_info[None]["array-location"]
-    samples = np.zeros((bottom - top, right - left, _N_CHANNELS), np.float32)
+    rows, columns = step * np.arange(top, bottom), step * np.arange(left, right)
+    samples = np.zeros((len(rows), len(columns), _N_CHANNELS), np.float32)
     blurred = np.zeros_like(samples)
     # textures of several periods are added: the pattern repeats only after their common multiple
     for texture in _make_textures(seed):
-        _add_periodic(samples, texture.detail, top=top, left=left, step=step)
-        _add_periodic(blurred, texture.blurred, top=top, left=left, step=step)
-    depth = _find_waves(step * np.arange(top, bottom), step * np.arange(left, right)) * np.float32(n_images - 1)
+        samples += texture.detail.take(columns, 1, mode="wrap").take(rows, 0, mode="wrap")
+        blurred += texture.blurred.take(columns, 1, mode="wrap").take(rows, 0, mode="wrap")
+    depth = _find_waves(rows, columns) * np.float32(n_images - 1)
     # float32 throughout: a Python float would make the whole block float64, in twice the memory
     sharpness = np.clip(np.float32(0.5) + np.float32(_STEEPNESS) * (np.float32(0.5) - np.abs(depth - np.float32(image))), 0, 1)
     samples *= sharpness[..., np.newaxis]
     samples += blurred
     np.clip(samples, 0, 255, out=samples)
     return np.rint(samples, out=samples).astype(np.uint8)[np.newaxis]
-
-
-def _add_periodic(samples: FloatArray, texture: FloatArray, *, top: int, left: int, step: int) -> None:
-    """Add a texture that repeats without end to a block, in place: whole pieces of it at a time, which is as quick as copying."""
-    height, width = samples.shape[:2]
-    if step > 1:
-        rows, columns = (step * np.arange(start, start + length) for start, length in ((top, height), (left, width)))
-        samples += texture[np.ix_(rows % texture.shape[0], columns % texture.shape[1])]
-        return
-    # slices copy whole rows; picking by index, as above, would touch every sample
-    for row, texture_row, n_rows in _pieces(top, height, period=texture.shape[0]):
-        for column, texture_column, n_columns in _pieces(left, width, period=texture.shape[1]):
-            piece = texture[texture_row : texture_row + n_rows, texture_column : texture_column + n_columns]
-            samples[row : row + n_rows, column : column + n_columns] += piece
-
-
-def _pieces(start: int, length: int, *, period: int) -> list[tuple[int, int, int]]:
-    """Return where each piece begins in the block and in the texture, and its length."""
-    pieces = []
-    done = 0
-    while done < length:
-        offset = (start + done) % period
-        size = min(period - offset, length - done)
-        pieces.append((done, offset, size))
-        done += size
-    return pieces
 
 
 def _find_waves(rows: np.ndarray[Any, np.dtype[np.int64]], columns: np.ndarray[Any, np.dtype[np.int64]]) -> FloatArray:

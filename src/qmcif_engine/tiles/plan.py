@@ -7,20 +7,30 @@ workers, memory and interruptions cannot change a byte of the result.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 from qmcif_engine.config.fusion_config import FusionConfig, RuleName
+from qmcif_engine.rules import Rule
 from qmcif_engine.stack.window import Window, cut_side, multiple_above
-from qmcif_engine.tiles.task import RULES
 
 GRID_PX = 16
 """Side of the largest cells that decisions are made on."""
 
 FEWEST_LARGE_TILES = 4
 """An image that would have fewer tiles than this is cut into smaller ones."""
+
+
+def find_rule(config: FusionConfig) -> Rule:
+    """Return the rule that the settings name; the other one is not loaded."""
+    if config.decision.rule is RuleName.PAPER:
+        from qmcif_engine.method.paper import RULE
+
+        return RULE
+    from qmcif_engine.decision import energy
+
+    return energy.RULE
 
 
 class Tile(NamedTuple):
@@ -31,24 +41,24 @@ class Tile(NamedTuple):
     padded: Window
 
 
-class TileGrid(Sequence[Tile]):
-    """Tiles in row-major order, each made when it is asked for: a slide has hundreds of thousands.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TilePlan(Sequence[Tile]):
+    """Tiles of an image in row-major order, each made when it is asked for: a slide has hundreds of thousands.
 
-    Parameters
+    Attributes
     ----------
     shape : tuple of int
         Height and width of the image.
     overlap_px : int
-        How far a tile looks beyond its core.
-    rows, columns : sequence of (int, int)
+        How far a tile looks beyond its core, where the image goes on.
+    rows, columns : tuple of (int, int)
         Where rows and columns of tiles begin and end.
     """
 
-    def __init__(
-        self, shape: tuple[int, int], overlap_px: int, *, rows: Sequence[tuple[int, int]], columns: Sequence[tuple[int, int]]
-    ) -> None:
-        self._shape, self._overlap_px = shape, overlap_px
-        self.rows, self.columns = tuple(rows), tuple(columns)
+    shape: tuple[int, int]
+    overlap_px: int
+    rows: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, int], ...]
 
     def __len__(self) -> int:
         """Return the number of tiles."""
@@ -64,75 +74,29 @@ class TileGrid(Sequence[Tile]):
         """Return one tile, or those of a slice."""
         if isinstance(number, slice):
             return tuple(self[one] for one in range(*number.indices(len(self))))
-        # sequences end by it: iteration stops at the first IndexError
-        if not -len(self) <= number < len(self):
-            raise IndexError(number)
-        number %= len(self)
+        # a range knows negative numbers, and ends an iteration by its IndexError
+        number = range(len(self))[number]
         row, column = divmod(number, len(self.columns))
         (top, bottom), (left, right) = self.rows[row], self.columns[column]
         core = Window(top, left, bottom, right)
-        return Tile(number, core, core.grown(self._overlap_px, self._shape))
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether both have the same tiles."""
-        # by tiles, not by grids: a list of the same tiles is equal
-        return isinstance(other, Sequence) and len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def touched_by(self, window: Window) -> tuple[Tile, ...]:
-        """Return the tiles whose cores a window touches, without looking at the others."""
-        rows, columns = _touched(self.rows, window.top, window.bottom), _touched(self.columns, window.left, window.right)
-        return tuple(self[row * len(self.columns) + column] for row in rows for column in columns)
-
-
-def _touched(spans: Sequence[tuple[int, int]], start: int, stop: int) -> range:
-    """Return which of the spans, which ascend and meet, share something with another one."""
-    # spans are half-open: one that ends where the other begins shares nothing with it
-    first = bisect_right(spans, start, key=lambda span: span[1])
-    return range(first, bisect_left(spans, stop, key=lambda span: span[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class TilePlan:
-    """Tiles of an image, in row-major order.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Height and width of the image.
-    overlap_px : int
-        How far a tile looks beyond its core, where the image goes on.
-    tiles : TileGrid
-    """
-
-    shape: tuple[int, int]
-    overlap_px: int
-    tiles: TileGrid
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of tiles."""
-        return len(self.tiles.rows), len(self.tiles.columns)
+        return Tile(number, core, core.grown(self.overlap_px, self.shape))
 
     @property
     def padded_px(self) -> int:
         """Pixels of all padded windows together."""
         # rows and columns are independent, so sums over tiles are products of sums over sides
-        return self._padded_sides(0, sum) * self._padded_sides(1, sum)
+        return math.prod(sum(sides) for sides in self._padded_sides())
 
     @property
     def largest_padded_px(self) -> int:
         """Pixels of the largest padded window."""
-        return self._padded_sides(0, max) * self._padded_sides(1, max)
+        return math.prod(max(sides) for sides in self._padded_sides())
 
-    def _padded_sides(self, axis: int, joined: Callable[[Iterable[int]], int]) -> int:
-        spans, side = (self.tiles.rows, self.tiles.columns)[axis], self.shape[axis]
-        return joined(min(stop + self.overlap_px, side) - max(start - self.overlap_px, 0) for start, stop in spans)
-
-    def tiles_in(self, window: Window) -> tuple[Tile, ...]:
-        """Return the tiles whose cores a window touches."""
-        return self.tiles.touched_by(window)
+    def _padded_sides(self) -> list[list[int]]:
+        return [
+            [min(stop + self.overlap_px, side) - max(start - self.overlap_px, 0) for start, stop in spans]
+            for spans, side in zip((self.rows, self.columns), self.shape, strict=True)
+        ]
 
 
 def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
@@ -142,11 +106,11 @@ def plan_tiles(shape: tuple[int, int], config: FusionConfig) -> TilePlan:
     pixels than a quarter of the square of `tile_px` is one tile.
     """
     chunk, tile_px = chunk_side(config), tile_side(shape, config)
-    overlap = multiple_above(RULES[config.decision.rule].reach_px(config, shape), grid_side(config))
+    overlap = multiple_above(find_rule(config).reach_px(config, shape), grid_side(config))
     # an image of one tile need not be a multiple of the chunk; all others are cut along the grid of chunks
     longest = tile_px if shape[0] * shape[1] <= tile_px**2 else max(tile_px // chunk, 1) * chunk
-    rows, columns = (cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk) for side in shape)
-    return TilePlan(shape, overlap, TileGrid(shape, overlap, rows=rows, columns=columns))
+    rows, columns = (tuple(cut_side(side, shape=shape, tile_px=longest, multiple_of=chunk)) for side in shape)
+    return TilePlan(shape=shape, overlap_px=overlap, rows=rows, columns=columns)
 
 
 def tile_side(shape: tuple[int, int], config: FusionConfig) -> int:

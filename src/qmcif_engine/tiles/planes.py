@@ -1,16 +1,25 @@
-"""What a rule decides on: the images of a stack in the padded window of a tile, embedded on the 0-255 scale when they are asked for."""
+"""What a rule decides on: the images of a stack in the padded window of a tile, embedded on the 0-255 scale when they are asked for.
+
+Each window is read from its source once.
+"""
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from qmcif_engine.arrays import BoolArray, FloatArray
+from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig, Representation, RuleName
 from qmcif_engine.decision.cleaning import CLIPPED
 from qmcif_engine.decision.validity import FrameEnds, Validity, find_dark_borders, frame_end_px
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, count_planes, find_highest, to_planes
+from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, check_finite, count_planes, find_highest, to_planes
+from qmcif_engine.stack.spilling import SpilledArrays
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
+
+SAMPLES_IN_MEMORY_BYTES = 48 * 2**20
+"""Windows of more images than this holds wait in a temporary file, unless a run can spare more: rules read each several times."""
 
 REAL_VALUED_FACTOR = np.float32(1 / np.sqrt(3))
 """The real-valued ablation puts the gray value on the gray axis such that the modulus of the quaternion is that of the real number."""
@@ -76,3 +85,23 @@ class WindowPlanes:
         # aligned images end inside the fused image, and have no dark borders to look for
         reach_px = 0 if is_paper else frame_end_px(config.decision)
         return FrameEnds(stack.valid, self.window, n_images=self.n_images, shape=self.image_shape, reach_px=reach_px)
+
+
+def hold_window(stack: Stack, window: Window, *, memory_bytes: int = SAMPLES_IN_MEMORY_BYTES) -> Stack:
+    """Return one window of a stack as a stack of its own, whose samples are read from their source only once.
+
+    It stays in this process and thread.
+    """
+    cut = stack.cut(window)
+    # views of arrays cost nothing
+    return cut if stack.is_in_memory else cut.replaced(read=partial(_read_held, cut, SpilledArrays(memory_bytes=memory_bytes)))
+
+
+def _read_held(stack: Stack, held: SpilledArrays, number: int, window: Window) -> SampleArray:
+    # in order, since that is how they are stored; decisions go through the stack from its beginning anyway
+    while len(held) <= number:
+        samples = stack[len(held)]
+        # here, where every sample passes once
+        check_finite(samples, stack.names[len(held)])
+        held.append(samples)
+    return held.read_rows(number, window.top, window.bottom)[:, window.left : window.right]

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from qmcif_engine.arrays import FloatArray, IndexArray
+from qmcif_engine.arrays import BoolArray, FloatArray, IndexArray, SampleArray
 from qmcif_engine.compiled import single_thread
-from qmcif_engine.config.fusion_config import RuleName
-from qmcif_engine.decision import energy
-from qmcif_engine.method import paper
-from qmcif_engine.rules import StackStatistics, TileSteps
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
-from qmcif_engine.stack.samples import FocusRange
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.rules import Decision, Rule, StackStatistics, TileSteps
+from qmcif_engine.stack.samples import FocusRange, FocusRanges
+from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.window import Window
 from qmcif_engine.tiles.companions import compose_companions, shown_channels
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, MapPlanes
-from qmcif_engine.tiles.planes import WindowPlanes
-from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES, hold_window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from qmcif_engine.arrays import BoolArray, SampleArray
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.rules import Decision, Rule
-    from qmcif_engine.stack.samples import FocusRanges
-    from qmcif_engine.stack.stack import Stack
-    from qmcif_engine.stack.window import Window
-    from qmcif_engine.tiles.plan import Tile
-
-RULES: Mapping[RuleName, Rule] = MappingProxyType({RuleName.ENERGY: energy.RULE, RuleName.PAPER: paper.RULE})
-"""The rules by the name that the settings have for them."""
+from qmcif_engine.tiles.plan import Tile, find_rule
+from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES, WindowPlanes, hold_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +80,7 @@ class TileTask:
     with_position, with_maps : bool
         What is returned beyond the image, its source index and its confidence.
     guide : Stack or None
-        What decisions are made on, as `qmcif_engine.stack.guide.settle_guide` returns it, where it is not the stack itself. Focus range
+        What decisions are made on, as `qmcif_engine.stack.deciding.join_guide` returns it, where it is not the stack itself. Focus range
         and statistics are then the guide's.
     samples_bytes : int
         How much of its windows of the stack, and of the guide, a tile may hold in memory; the others wait in a temporary file.
@@ -114,7 +99,7 @@ class TileTask:
     @property
     def rule(self) -> Rule:
         """The rule that decides and composes."""
-        return RULES[self.config.decision.rule]
+        return find_rule(self.config)
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -128,7 +113,7 @@ class TileTask:
         steps = TileSteps(check_cancelled=check_cancelled, report_image=report_image)
         # first, which reads all samples once; from then on they come from memory or from the temporary file
         digest = self._digest(tile, images, deciding)
-        with single_thread(), one_opencv_thread():
+        with single_thread():
             if not self.stack.decides_each:
                 return FusedTile(**self._fuse(images, deciding, tile, channel=None, steps=steps), input_digest=digest)
             parts = [

@@ -64,7 +64,7 @@ def test_leftovers_of_killed_processes_are_removed_and_others_stay(left, capsys)
 
 def test_unfinished_runs_are_removed_when_asked_unless_they_are_going_on(left, capsys):
     lock = RunLock(left / "out" / "o.tif.qmcif-job" / "lock")
-    lock.take()
+    lock.acquire()
     assert clean(left, "--jobs", capsys=capsys)[1]["o.tif.qmcif-job"] == "in use"
     lock.release()
 

@@ -212,7 +212,7 @@ def test_a_dry_run_says_which_budget_would_keep_all_workers_busy(folder, capsys)
     ],
 )
 def test_requests_that_cannot_be_met_are_refused_before_the_work(folder, capsys, arguments, reason, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.run.scheduler_connection.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("qmcif_engine.run.execution.CONNECT_SECONDS", 0.2)
     assert main(["fuse", str(folder / "stack.tif"), "-o", str(folder / "out.tif"), *FAST, *arguments]) == 2
 
     assert reason in capsys.readouterr().err

@@ -51,94 +51,6 @@ def test_samples_away_from_borders_are_copies(dtype, color):
     assert (result != pick(images, index)).any()
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, "uint32"])
-def test_equal_images_give_copies_everywhere(dtype):
-    image = quantized(texture((*SHAPE, 3)), dtype)
-    index = np.random.default_rng(0).integers(0, 4, SHAPE).astype(np.uint16)
-
-    result = compose([image] * 4, index)
-
-    # floats are means of equal samples, with their rounding
-    tolerance = 8 * np.finfo(dtype).eps if np.dtype(dtype).kind == "f" else 0
-    np.testing.assert_allclose(result.astype(float), image.astype(float), atol=tolerance)
-
-
-def test_detail_on_the_brightness_of_another_image_stays_in_the_range_of_both():
-    """Black pixels of the brighter image would be negative on the brightness of the darker one, and white ones above all samples."""
-    dots = np.random.default_rng(0).integers(0, 2, SHAPE).astype(np.float32)
-    images = [1000 * dots, 100 * dots, np.float32(1000) - 100 * dots]
-
-    for pair in ((0, 1), (0, 2)):
-        result = compose([images[number] for number in pair], halves())
-
-        assert result.min() >= 0
-        assert result.max() <= 1000
-        assert (result != pick([images[number] for number in pair], halves())).any()
-
-
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int16"])
-def test_other_types_stay_in_their_range(dtype):
-    images = [np.where(texture(SHAPE, seed=seed) > 120, 1, 0).astype(dtype) for seed in range(2)]
-    index = halves()
-
-    result = compose(images, index)
-
-    assert result.dtype == dtype
-    assert set(np.unique(result)) <= {0, 1}
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_extreme_samples_of_floats_give_no_warning_and_stay_finite(dtype):
-    images = [np.full(SHAPE, 1e30, dtype), np.zeros(SHAPE, dtype)]
-
-    assert np.isfinite(compose(images, halves())).all()
-
-
-def test_one_label_is_a_copy_that_may_be_written_to():
-    image = quantized(texture(SHAPE))
-
-    result = compose([image, image], np.ones(SHAPE, np.uint16))
-
-    result[:] = 0
-    assert image.any()
-
-
-def test_without_widths_samples_are_cut():
-    images = quantized([texture(SHAPE, seed=seed) for seed in range(2)])
-    index = halves()
-
-    np.testing.assert_array_equal(compose(images, index, feather_px=0, wide_feather_px=0), pick(images, index))
-
-
-@pytest.mark.parametrize("shape", [(5, 7), (1, 2), (2, 1), (9, 3)])
-def test_small_images_are_composed(shape):
-    images = quantized([texture(shape, seed=seed) for seed in range(2)])
-    index = (np.indices(shape).sum(axis=0) % 2).astype(np.uint16)
-
-    assert compose(images, index).shape == shape
-
-
-def flat_pair(step):
-    return quantized([np.full(SHAPE, 100.0), np.full(SHAPE, 100.0 + step)])
-
-
-def test_a_step_of_brightness_without_detail_becomes_a_ramp():
-    profile = compose(flat_pair(24), halves(), trust=1.0).mean(axis=0)
-
-    assert (np.diff(profile) >= 0).all()
-    assert np.diff(profile).max() < 24 / 3
-    assert profile[0] == 100
-    assert profile[-1] == 124
-
-
-def test_a_step_below_the_noise_is_only_cut_narrowly():
-    profile = compose(flat_pair(6), halves(), noise=6 / VISIBLE).mean(axis=0)
-
-    middle = SHAPE[1] // 2
-    assert (profile[: middle - 2] == 100).all()
-    assert (profile[middle + 2 :] == 106).all()
-
-
 def test_a_trusted_edge_in_detail_keeps_its_step_and_an_untrusted_one_does_not():
     detail = texture(SHAPE, contrast=25) - 120
     images = quantized([80 + detail, 120 + detail])
@@ -165,15 +77,58 @@ def test_slopes_keep_their_detail_unblended_and_depth_edges_are_blended_narrowly
     np.testing.assert_array_equal(far_apart[~at_border], near[~at_border])
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "uint32", "bool", "int8"])
+def test_equal_images_and_one_label_give_copies_everywhere(dtype):
+    image = texture((*SHAPE, 3)) > 120 if dtype == "bool" else quantized(texture((*SHAPE, 3)), dtype)
+    index = np.random.default_rng(0).integers(0, 4, SHAPE).astype(np.uint16)
+
+    result, alone = compose([image] * 4, index), compose([image], np.zeros_like(index))
+
+    # floats are means of equal samples, with their rounding
+    tolerance = 8 * np.finfo(dtype).eps if np.dtype(dtype).kind == "f" else 0
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result.astype(float), image.astype(float), atol=tolerance)
+    np.testing.assert_array_equal(alone, image)
+    assert not np.shares_memory(alone, image)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor", "other_factor", "offset"),
+    # black pixels of the brighter one would be negative on the brightness of the darker one, and white ones above all samples
+    [("f4", 1000, 100, 0), ("f8", 1000, -100, 1000), ("f4", 1e30, 0, 0), ("f8", 1e200, 0, 0), ("?", 1, 0, 0), ("i1", 1, -1, 1)],
+)
+def test_detail_on_the_brightness_of_another_image_stays_in_the_range_of_both(dtype, factor, other_factor, offset):
+    dots = np.random.default_rng(0).integers(0, 2, SHAPE).astype(float)
+    first, second = (factor * dots).astype(dtype), (other_factor * dots + offset).astype(dtype)
+
+    result = compose([first, second], halves())
+
+    assert result.dtype == first.dtype
+    assert min(first.min(), second.min()) <= result.min()
+    assert result.max() <= max(first.max(), second.max())
+    assert (result != pick([first, second], halves())).any() or first.itemsize == 1
+    np.testing.assert_array_equal(compose([first, second], halves(), feather_px=0, wide_feather_px=0), pick([first, second], halves()))
+
+
+def test_a_step_of_brightness_becomes_a_ramp_and_one_below_the_noise_is_cut_narrowly():
+    middle = SHAPE[1] // 2
+    profile, faint = (
+        compose(quantized([np.full(SHAPE, 100.0), np.full(SHAPE, 100.0 + step)]), halves(), **options).mean(axis=0)
+        for step, options in ((24, {"trust": 1.0}), (6, {"noise": 6 / VISIBLE}))
+    )
+
+    assert (np.diff(profile) >= 0).all()
+    assert np.diff(profile).max() < 24 / 3
+    assert (profile[0], profile[-1]) == (100, 124)
+    assert (faint[: middle - 2] == 100).all()
+    assert (faint[middle + 2 :] == 106).all()
+
+
 @pytest.mark.parametrize("what", ["image", "index", "trust"])
 def test_composition_reaches_as_far_as_is_stated(what):
-    shape, place = (81, 81), (40, 42)
-    given = {
-        "image": texture(shape) / 255,
-        "index": np.zeros(shape),
-        "trust": np.zeros(shape),
-    }
-    index = np.broadcast_to(np.arange(81) // 4 % 2, shape).astype(np.uint16)
+    shape = (81, 81)
+    given = {"image": texture(shape) / 255, "index": np.zeros(shape), "trust": np.zeros(shape)}
+    index = np.broadcast_to(np.arange(81) // 4 % 2, shape)
     other = texture(shape, seed=1, level=80) / 255
 
     def composed(changed):
@@ -181,15 +136,4 @@ def test_composition_reaches_as_far_as_is_stated(what):
         labels = np.where(taken["index"] > 0, 2, index).astype(np.uint16)
         return compose([taken["image"], other, 1 - other], labels, trust=(taken["trust"] / 40).astype(np.float32))
 
-    reach = reach_of_change(composed, given[what], place)
-    assert 0 < reach <= composition_reach_px(FusionConfig().decision)
-
-
-def test_no_image_is_read_but_those_that_give_pixels():
-    image = quantized(texture(SHAPE))
-
-    result = compose_samples(
-        {3: image, 7: image}, halves(labels=(3, 7)), np.zeros(SHAPE, np.float32), noise=0.0, far=1.0, feather_px=0.5, wide_feather_px=3.0
-    )
-
-    np.testing.assert_array_equal(result, image)
+    assert 0 < reach_of_change(composed, given[what], (40, 42)) <= composition_reach_px(FusionConfig().decision)

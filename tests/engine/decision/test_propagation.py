@@ -5,22 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from qmcif_engine.decision import propagation
 from qmcif_engine.decision.evidence import BLOCK_PX, CELL_PX, Candidates
 from qmcif_engine.decision.filters import average_cells
-from qmcif_engine.decision.propagation import (
-    BORDER,
-    FAR_SHARE,
-    GRIDS_PX,
-    LEAST_FAR,
-    MOST_FAR,
-    PRICES_PX,
-    PROPAGATION_REACH_PX,
-    ROUNDS,
-    SEAM,
-    far_apart,
-    price_borders,
-    propagate,
-)
+from qmcif_engine.decision.propagation import PRICES_PX
 
 CELLS = BLOCK_PX // CELL_PX
 AREA = CELL_PX**2
@@ -28,7 +16,7 @@ DIRECTIONS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 def pass_on(candidates, cost, means, *, far, smoothness):
-    return propagate(candidates.label, cost, price_borders(means, candidates, far), far=far, smoothness=smoothness)
+    return propagation.propagate(candidates.label, cost, propagation.price_borders(means, candidates, far), far=far, smoothness=smoothness)
 
 
 def problem(shape, *, n_images, count, seed=0, missing=0.0, spread=0.6, planes=1):
@@ -54,7 +42,7 @@ class Grid:
     """One grid of the pyramid, in plain NumPy."""
 
     def __init__(self, candidates, cost, means, *, side, far, smoothness):
-        self.side, self.far, self.border = side, far, side * BORDER * smoothness
+        self.side, self.far, self.border = side, far, side * propagation.BORDER * smoothness
         cells = side // CELL_PX
         rows, columns = (-(-length // cells) for length in cost.shape[:2])
         # incomplete cells are completed by their last row and column
@@ -75,7 +63,7 @@ class Grid:
 
     def pair(self, p, q, a, b):
         """What a border between a label at one cell and a label at the next one costs."""
-        return 0.0 if a == b else self.border * min(abs(a - b) / self.far, 1) * (1 + SEAM * step_between(self, p, q, a, b))
+        return 0.0 if a == b else self.border * min(abs(a - b) / self.far, 1) * (1 + propagation.SEAM * step_between(self, p, q, a, b))
 
     def pass_messages(self, messages, rounds):
         h, w, count = self.cost.shape
@@ -101,7 +89,7 @@ class Grid:
 
 def beliefs_written_out(candidates, cost, means, *, far, smoothness):
     messages = None
-    for side, rounds in zip(GRIDS_PX, ROUNDS, strict=True):
+    for side, rounds in zip(propagation.GRIDS_PX, propagation.ROUNDS, strict=True):
         grid = Grid(candidates, cost, means, side=side, far=far, smoothness=smoothness)
         h, w, count = grid.cost.shape
         messages = np.zeros((4, h, w, count)) if messages is None else messages.repeat(2, axis=1).repeat(2, axis=2)[:, :h, :w] / 2
@@ -134,92 +122,9 @@ def energy_of(grid, labels):
     return total
 
 
-def finest(candidates, cost, means, far):
-    return Grid(candidates, cost, means, side=CELL_PX, far=far, smoothness=1.0)
-
-
 def take_best(candidates, beliefs):
     label = candidates.label.repeat(CELLS, axis=0).repeat(CELLS, axis=1)[: beliefs.shape[0], : beliefs.shape[1]]
     return np.take_along_axis(label, beliefs.argmin(axis=-1)[..., None], -1)[..., 0].tolist()
-
-
-def all_labelings(shape, choices):
-    for flat in itertools.product(choices, repeat=shape[0] * shape[1]):
-        yield [list(flat[row * shape[1] : (row + 1) * shape[1]]) for row in range(shape[0])]
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("shape", "n_images"), [((1, 3), 3), ((3, 1), 4), ((1, 2), 5), ((2, 1), 2), ((1, 3), 2)])
-def test_on_a_chain_the_least_energy_is_found(shape, n_images, seed):
-    """Messages of coarse grids only start the others: on a chain no longer than the rounds the result is exact."""
-    assert max(shape) <= ROUNDS[-1] + 1
-    candidates, cost, means = problem(shape, n_images=n_images, count=n_images, seed=seed)
-    grid = finest(candidates, cost, means, 2.0)
-
-    found = take_best(candidates, pass_on(candidates, cost, means, far=2.0, smoothness=1.0))
-
-    least = min(energy_of(grid, labels) for labels in all_labelings(shape, range(n_images)))
-    assert energy_of(grid, found) == pytest.approx(least, rel=1e-3)
-
-
-def energies_on_three_by_three(n_images, seed, spread):
-    """The energy of the labels found, the least of all, and that of cells which decide for themselves."""
-    candidates, cost, means = problem((3, 3), n_images=n_images, count=n_images, seed=seed, spread=spread)
-    grid = finest(candidates, cost, means, 1.0)
-    found = take_best(candidates, pass_on(candidates, cost, means, far=1.0, smoothness=1.0))
-    least = min(energy_of(grid, labels) for labels in all_labelings((3, 3), range(n_images)))
-    return energy_of(grid, found), least, energy_of(grid, take_best(candidates, cost))
-
-
-def test_on_grids_of_three_by_three_cells_the_energy_is_nearer_to_the_least_than_without_messages():
-    found, least, alone = np.mean([energies_on_three_by_three(2, seed, 0.3) for seed in range(10)], axis=0)
-
-    assert least <= found < least + 0.5 * (alone - least)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_on_a_grid_of_three_by_three_cells_clear_cases_have_the_least_energy(seed):
-    found, least, _ = energies_on_three_by_three(2, seed, 3.0)
-
-    assert found == pytest.approx(least, rel=0.02)
-
-
-def test_clear_evidence_is_followed_and_a_lone_doubt_is_not():
-    cost = np.zeros((12, 12, 2), np.float32)
-    cost[:, :6, 1] = cost[:, 6:, 0] = 1.0
-    cost[5, 2] = 0.05, 0  # one cell says a little otherwise
-    candidates = Candidates(
-        np.broadcast_to(np.arange(2, dtype=np.int32), (3, 3, 2)).copy(),
-        cost,
-        np.zeros((2, 12, 12), np.uint16),
-        np.zeros((12, 12), np.float32),
-    )
-
-    found = take_best(candidates, pass_on(candidates, cost, np.zeros((2, 1, 6, 6), np.float32), far=1.0, smoothness=1.0))
-
-    np.testing.assert_array_equal(found, np.broadcast_to(np.arange(12) >= 6, (12, 12)))
-
-
-def test_without_smoothness_each_cell_decides_for_itself():
-    candidates, cost, means = problem((9, 11), n_images=4, count=4)
-
-    beliefs = pass_on(candidates, cost, means, far=1.0, smoothness=0.0)
-
-    assert take_best(candidates, beliefs) == take_best(candidates, cost)
-
-
-def test_a_block_without_a_label_of_its_neighbor_takes_one_of_its_own():
-    candidates, cost, means = problem((8, 8), n_images=6, count=2, seed=3)
-    label = candidates.label.copy()
-    label[:, 0], label[:, 1] = (0, 1), (4, 5)
-    candidates = candidates._replace(label=label)
-
-    found = np.array(take_best(candidates, pass_on(candidates, cost, means, far=2.0, smoothness=100.0)))
-
-    assert set(np.unique(found[:, :4])) <= {0, 1}
-    assert set(np.unique(found[:, 4:])) <= {4, 5}
-    # the dearest borders: none within a pair of blocks
-    assert (found[:, :4] == found[0, 0]).all()
 
 
 @pytest.mark.parametrize("place", [(44, 44), (47, 41)])
@@ -232,24 +137,49 @@ def test_costs_reach_as_far_as_is_stated(place):
 
     cells = np.argwhere((one != other).any(axis=-1)) - place
     # from the pixels of one cell to the nearest pixels of another
-    assert BLOCK_PX < CELL_PX * (np.abs(cells).max() - 1) + 1 <= PROPAGATION_REACH_PX
+    assert BLOCK_PX < CELL_PX * (np.abs(cells).max() - 1) + 1 <= propagation.PROPAGATION_REACH_PX
 
 
-def test_the_order_of_labels_makes_no_difference_to_a_reversed_stack():
-    candidates, cost, means = problem((8, 12), n_images=5, count=5)
+def energies(shape, n_images, seed, *, spread=0.6, far=2.0):
+    """The energy of the labels found, the least of all, and that of cells which decide for themselves."""
+    candidates, cost, means = problem(shape, n_images=n_images, count=n_images, seed=seed, spread=spread)
+    grid = Grid(candidates, cost, means, side=CELL_PX, far=far, smoothness=1.0)
+    found = take_best(candidates, pass_on(candidates, cost, means, far=far, smoothness=1.0))
+    labelings = itertools.product(range(n_images), repeat=shape[0] * shape[1])
+    least = min(energy_of(grid, np.reshape(labels, shape).tolist()) for labels in labelings)
+    assert take_best(candidates, pass_on(candidates, cost, means, far=far, smoothness=0.0)) == take_best(candidates, cost)
+    return energy_of(grid, found), least, energy_of(grid, take_best(candidates, cost))
 
-    beliefs = pass_on(candidates, cost, means, far=2.0, smoothness=1.0)
-    turned = pass_on(candidates, np.ascontiguousarray(cost[..., ::-1]), means[::-1].copy(), far=2.0, smoothness=1.0)
 
-    np.testing.assert_allclose(turned[..., ::-1], beliefs, atol=1e-4)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("shape", "n_images"), [((1, 3), 3), ((3, 1), 4), ((1, 2), 5), ((1, 3), 2)])
+def test_on_a_chain_the_least_energy_is_found(shape, n_images, seed):
+    """Messages of coarse grids only start the others: on a chain no longer than the rounds the result is exact."""
+    assert max(shape) <= propagation.ROUNDS[-1] + 1
+
+    found, least, _ = energies(shape, n_images, seed)
+
+    assert found == pytest.approx(least, rel=1e-3)
 
 
-@pytest.mark.parametrize(("n_images", "is_ordered", "far"), [(2, True, 1), (40, False, 1), (3, True, LEAST_FAR), (300, True, MOST_FAR)])
+def test_on_grids_of_three_by_three_cells_the_energy_is_near_the_least_and_in_clear_cases_is_it():
+    found, least, alone = np.mean([energies((3, 3), 2, seed, spread=0.3, far=1.0) for seed in range(8)], axis=0)
+    clear = [energies((3, 3), 2, seed, spread=3.0, far=1.0)[:2] for seed in range(3)]
+
+    assert least <= found < least + 0.5 * (alone - least)
+    for one, best in clear:
+        assert one == pytest.approx(best, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("n_images", "is_ordered", "far"),
+    [
+        (2, True, 1),
+        (40, False, 1),
+        (3, True, propagation.LEAST_FAR),
+        (300, True, propagation.MOST_FAR),
+        (50, True, 6.25),
+    ],
+)
 def test_labels_are_far_apart_from_a_share_of_the_stack_within_bounds(n_images, is_ordered, far):
-    assert far_apart(n_images, is_ordered=is_ordered) == far
-
-
-def test_between_the_bounds_it_is_the_share():
-    n_images = round((LEAST_FAR + MOST_FAR) / 2 / FAR_SHARE)
-
-    assert far_apart(n_images, is_ordered=True) == pytest.approx(n_images * FAR_SHARE)
+    assert propagation.far_apart(n_images, is_ordered=is_ordered) == pytest.approx(far)

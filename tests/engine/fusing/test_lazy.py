@@ -51,7 +51,7 @@ def test_a_part_computes_only_its_tiles():
 
     lazy.fused[:10, :10].compute(scheduler="synchronous")
 
-    first, windows = plan_tiles((130, 600), CONFIG).tiles[0], [window for _, window in stack.read.places]
+    first, windows = plan_tiles((130, 600), CONFIG)[0], [window for _, window in stack.read.places]
     assert first.padded in windows
     assert all(window.common(first.padded) == window for window in windows)
     assert first.padded != Window.whole((130, 600))

@@ -14,7 +14,6 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, height_map
 from qmcif_engine.errors import Cancelled, ExecutionError, InvalidConfigError, InvalidImageError, OutputError
 from qmcif_engine.fusing.file_run import FileRun
-from qmcif_engine.fusing.identity import identify_run
 from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.fusing.pipeline import Pipeline
@@ -114,7 +113,7 @@ def test_only_missing_tiles_are_computed_again(images, tmp_path, monkeypatch):
 def test_a_tile_is_not_gone_on_with_when_only_its_overlap_changed(images, tmp_path):
     with pytest.raises(OSError, match="lost the disk"):
         fuse_to_file(logged_stack(images, fail_after=5), tmp_path / "f.tif", CONFIG, focus_range=(0, 255), workers=1)
-    first, second = Pipeline.prepare(stack_arrays(images), CONFIG).plan.tiles[:2]
+    first, second = Pipeline.prepare(stack_arrays(images), CONFIG).plan[:2]
     assert len(list((tmp_path / "f.tif.qmcif-job").glob("tile-*"))) == 1
     others = images.copy()
     row, column = second.core.top + 5, second.core.left + 5  # in the overlap of the first tile, whose core does not hold it
@@ -208,7 +207,7 @@ def test_a_prepared_run_says_what_it_takes_and_a_zarr_is_its_own_space(images, t
         for name in ("f.tif", "f.ome.zarr")
     ]
 
-    assert [(len(run.pipeline.plan.tiles), run.pipeline.tiles_at_once) for run in runs] == [(9, 2)] * 2
+    assert [(len(run.pipeline.plan), run.pipeline.tiles_at_once) for run in runs] == [(9, 2)] * 2
     assert [run.output_bytes for run in runs] == [130 * 150 * (3 + 2 + 2 + 2 + 4)] * 2
     assert [run.job_bytes for run in runs] == [130 * 150 * 13, 130 * 150 * 10]
     assert runs[0].transcoded_bytes == 0
@@ -237,9 +236,9 @@ def test_nan_in_the_middle_of_a_run_is_named(tmp_path):
 def test_a_run_is_identified_by_settings_and_samples_before_and_after(images, tmp_path):
     report = fuse_to_file(stack_arrays(images), tmp_path / "f.tif", CONFIG)
 
-    assert identify_run(stack_arrays(images), CONFIG, report.focus_range) == report.identity
-    assert identify_run(stack_arrays(images[::-1]), CONFIG, report.focus_range) != report.identity
-    assert identify_run(stack_arrays(images), CONFIG.replaced({"smoothness": 0.5}), report.focus_range) != report.identity
+    assert Pipeline.prepare(stack_arrays(images), CONFIG).identify(report.focus_range) == report.identity
+    assert Pipeline.prepare(stack_arrays(images[::-1]), CONFIG).identify(report.focus_range) != report.identity
+    assert Pipeline.prepare(stack_arrays(images), CONFIG.replaced({"smoothness": 0.5})).identify(report.focus_range) != report.identity
 
 
 def test_heights_are_those_of_the_positions_and_the_same_with_one_or_many_workers(images, tmp_path):
@@ -404,7 +403,7 @@ def kill_at_move(monkeypatch):
             patched.setattr(Move, "carry_out", carry)
             patched.setattr(Move, "take_back", lambda self: None)
             patched.setattr(Journal, "drop", lambda self: None)
-            patched.setattr(Job, "give_up", Job.release)  # the lock of a process that has ended holds nothing
+            patched.setattr(Job, "abort", Job.release)  # the lock of a process that has ended holds nothing
             with pytest.raises(Killed):
                 run()
 

@@ -1,40 +1,14 @@
-"""Levels of all images: kept without memory that grows, weighed by the preference, compared, and interpolated along the stack."""
+"""Levels of all images: weighed by the preference, compared, and interpolated along the stack."""
 
 import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import DecisionConfig
-from qmcif_engine.method import focus_levels as levels_module
 from qmcif_engine.method.focus import NEGLIGIBLE_LEVEL
-from qmcif_engine.method.focus_levels import StoredLevels, compare_levels, interpolate_position, weigh_images
+from qmcif_engine.method.focus_levels import compare_levels, interpolate_position, weigh_images
 
 SHAPE = (4, 5)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
-
-
-@pytest.mark.parametrize("n_in_memory", [1, 3, 9])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_stored_levels_come_back_from_memory_and_from_the_file(monkeypatch, n_in_memory, dtype):
-    levels = np.random.default_rng(0).random((6, *SHAPE)).astype(dtype)
-    monkeypatch.setattr(levels_module, "LEVELS_IN_MEMORY_BYTES", n_in_memory * levels[0].nbytes)
-    stored = StoredLevels()
-    for level in levels:
-        stored.append(level)
-
-    assert len(stored) == 6
-    for _ in range(2):
-        np.testing.assert_array_equal(list(stored), levels)
-    with pytest.raises(IndexError):
-        stored[6]
-
-
-def test_one_level_larger_than_the_memory_for_levels_is_kept_all_the_same(monkeypatch):
-    monkeypatch.setattr(levels_module, "LEVELS_IN_MEMORY_BYTES", 1)
-    stored = StoredLevels()
-    for number in range(3):
-        stored.append(np.full(SHAPE, number, np.float32))
-
-    assert [float(level[0, 0]) for level in stored] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("preference", "expected"), [("none", [1, 1, 1]), ("front", [4, 2, 1]), ("back", [1, 2, 4])])

@@ -8,7 +8,6 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.method import focus_levels as levels_module
 from qmcif_engine.method import paper
 from qmcif_engine.method.paper import RULE
 from qmcif_engine.method.patches import detail_patch_side
@@ -171,7 +170,7 @@ def test_ablations_still_find_the_sharp_images(changes):
 def test_levels_in_a_file_change_nothing(monkeypatch):
     images, _ = stack(3)
     expected = decide(images, with_position=True)
-    monkeypatch.setattr(levels_module, "LEVELS_IN_MEMORY_BYTES", 1)
+    monkeypatch.setattr(paper, "LEVELS_IN_MEMORY_BYTES", 1)
     decision = decide(images, with_position=True)
 
     np.testing.assert_array_equal(decision.index, expected.index)
@@ -202,7 +201,6 @@ def test_memory_stays_below_what_the_rule_states(is_low_rank, monkeypatch):
     """Of an image in several parts, and of levels of which most wait in the file."""
     images, _ = stack(3, (150, 160))
     config = CONFIG.replaced({"is_low_rank": is_low_rank, "tile_px": 192})
-    monkeypatch.setattr(levels_module, "LEVELS_IN_MEMORY_BYTES", 150 * 160 * 4)
     monkeypatch.setattr(paper, "LEVELS_IN_MEMORY_BYTES", 150 * 160 * 4)
     decide(images, config)  # what is loaded once
     tracemalloc.start()

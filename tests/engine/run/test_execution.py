@@ -34,7 +34,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def tiles(task):
-    return plan_tiles(task.stack.image_shape[:2], CONFIG).tiles
+    return plan_tiles(task.stack.image_shape[:2], CONFIG)
 
 
 class Kept(dict):
@@ -43,8 +43,8 @@ class Kept(dict):
     def write(self, tile, result):
         self[tile.number] = result
 
-    def is_reached_by(self, client):
-        return False
+    def share(self, client):
+        return None
 
 
 def run(task, tiles, *, tiles_at_once=1, on_progress=None, is_cancelled=None):

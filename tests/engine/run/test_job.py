@@ -31,7 +31,7 @@ def tile_result(tile):
 
 
 def missing(job):
-    return tuple(tile for tile in PLAN.tiles if not job.is_finished(0, tile))
+    return tuple(tile for tile in PLAN if not job.is_finished(0, tile))
 
 
 def begun(folder, identity="same", **options):
@@ -43,18 +43,18 @@ def begun(folder, identity="same", **options):
 
 def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_path):
     job = begun(tmp_path)
-    assert missing(job) == PLAN.tiles[:]
-    for tile in PLAN.tiles[:4]:
+    assert missing(job) == PLAN[:]
+    for tile in PLAN[:4]:
         job.write(0, tile, tile_result(tile))
 
     resumed = begun(tmp_path, resume=True)
-    assert missing(resumed) == PLAN.tiles[4:]
+    assert missing(resumed) == PLAN[4:]
     for tile in missing(resumed):
         resumed.write(0, tile, tile_result(tile))
 
     fused, index = whole_result()
     assert missing(resumed) == ()
-    assert resumed.receipt(0, PLAN.tiles[3]).input_digest == bytes(range(32)).hex()
+    assert resumed.receipt(0, PLAN[3]).input_digest == bytes(range(32)).hex()
     for name, expected in (("fused", fused), ("source_index", index)):
         picture = resumed.image(0, name)
         assert (picture.shape, picture.dtype) == (expected.shape, expected.dtype)
@@ -64,21 +64,21 @@ def test_finished_tiles_are_found_again_and_the_picture_is_read_by_window(tmp_pa
 
 def test_half_a_tile_does_not_count(tmp_path):
     job = begun(tmp_path)
-    job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.write(0, PLAN[0], tile_result(PLAN[0]))
     (written,) = job.folder.glob("tile-*")
     written.write_bytes(written.read_bytes()[:-1])
     (job.folder / "tile-000001.unfinished").write_bytes(b"x")
 
-    assert missing(begun(tmp_path, resume=True)) == PLAN.tiles[:]
+    assert missing(begun(tmp_path, resume=True)) == PLAN[:]
 
 
 def test_an_unfinished_run_is_neither_used_nor_lost_unasked(tmp_path):
-    begun(tmp_path).write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    begun(tmp_path).write(0, PLAN[0], tile_result(PLAN[0]))
 
     with pytest.raises(OutputError, match=r"an unfinished run is in .*--resume.*--overwrite"):
         begun(tmp_path)
-    assert len(missing(begun(tmp_path, resume=True))) == len(PLAN.tiles) - 1
-    assert len(missing(begun(tmp_path, overwrite=True))) == len(PLAN.tiles)
+    assert len(missing(begun(tmp_path, resume=True))) == len(PLAN) - 1
+    assert len(missing(begun(tmp_path, overwrite=True))) == len(PLAN)
 
 
 def test_other_images_or_settings_are_refused(tmp_path):
@@ -104,13 +104,13 @@ def test_a_late_tile_of_a_run_that_was_thrown_away_is_not_taken_for_one_of_the_n
     late = begun(tmp_path)
     following = begun(tmp_path, overwrite=True)
     with pytest.raises(ExecutionError, match="was removed while a run was putting its tiles there"):
-        late.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+        late.write(0, PLAN[0], tile_result(PLAN[0]))
 
-    assert missing(following) == PLAN.tiles[:]
+    assert missing(following) == PLAN[:]
 
 
 def test_resuming_without_an_unfinished_run_starts_one(tmp_path):
-    assert missing(begun(tmp_path, resume=True)) == PLAN.tiles[:]
+    assert missing(begun(tmp_path, resume=True)) == PLAN[:]
 
 
 def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
@@ -125,7 +125,7 @@ def test_a_folder_that_is_no_job_is_never_deleted(tmp_path):
 
 def test_removing_leaves_nothing(tmp_path):
     job = begun(tmp_path)
-    job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    job.write(0, PLAN[0], tile_result(PLAN[0]))
     job.remove()
 
     assert list(tmp_path.iterdir()) == []
@@ -139,25 +139,25 @@ def test_a_full_disk_is_reported_with_its_error_number_and_leaves_no_half_tile(t
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OutputError, match="No space left on device") as caught:
-        job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+        job.write(0, PLAN[0], tile_result(PLAN[0]))
     monkeypatch.undo()
 
     assert caught.value.errno == 28
     assert not list(job.folder.glob("*.unfinished"))
-    assert missing(job) == PLAN.tiles[:]
+    assert missing(job) == PLAN[:]
 
 
 def test_a_job_in_use_is_neither_gone_on_with_nor_thrown_away(tmp_path):
     running = Job(tmp_path / "out.tif.qmcif-job", PLAN, PLANES, parts=PARTS, chunk_px=64)
     running.begin("same", resume=False, overwrite=False)
-    running.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    running.write(0, PLAN[0], tile_result(PLAN[0]))
 
     for options in ({"resume": True}, {"overwrite": True}, {}):
         with pytest.raises(OutputError, match=r"a run is going on in .*: process \d+ on .*, since \d{4}-.*; one run at a time"):
             begun(tmp_path, **options)
-    assert running.is_finished(0, PLAN.tiles[0])
+    assert running.is_finished(0, PLAN[0])
     running.release()
-    assert len(missing(begun(tmp_path, resume=True))) == len(PLAN.tiles) - 1
+    assert len(missing(begun(tmp_path, resume=True))) == len(PLAN) - 1
 
 
 def test_a_job_gets_its_name_when_it_is_complete(tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_another_run_that_begins_at_the_same_time_is_told_of_the_first(tmp_path,
     monkeypatch.setattr(Path, "exists", begin_first)
     with pytest.raises(OutputError, match="a run is going on in"):
         second.begin("same", resume=False, overwrite=False)
-    first[0].write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+    first[0].write(0, PLAN[0], tile_result(PLAN[0]))
     assert [path.name for path in tmp_path.iterdir()] == ["out.tif.qmcif-job"]
 
 
@@ -198,21 +198,21 @@ def test_another_run_that_begins_at_the_same_time_is_told_of_the_first(tmp_path,
 @pytest.mark.parametrize("position", [0, 60, -1, -20])
 def test_a_tile_whose_bytes_changed_on_the_disk_is_not_used(tmp_path, name, position):
     job = begun(tmp_path)
-    job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
-    job.check_finished(0, PLAN.tiles[0])
+    job.write(0, PLAN[0], tile_result(PLAN[0]))
+    job.check_finished(0, PLAN[0])
     (written,) = job.folder.glob(name)
     content = bytearray(written.read_bytes())
     content[position] ^= 1
     written.write_bytes(content)
 
-    assert not job.is_finished(0, PLAN.tiles[0])
+    assert not job.is_finished(0, PLAN[0])
     with pytest.raises(ExecutionError, match=r"tile .* changed on the disk after it was written.*--resume"):
-        job.check_finished(0, PLAN.tiles[0])
+        job.check_finished(0, PLAN[0])
 
 
 def test_a_tile_under_the_name_of_another_is_not_used(tmp_path):
     job = begun(tmp_path)
-    first, second = PLAN.tiles[0], next(tile for tile in PLAN.tiles[1:] if tile.core.shape == PLAN.tiles[0].core.shape)
+    first, second = PLAN[0], next(tile for tile in PLAN[1:] if tile.core.shape == PLAN[0].core.shape)
     job.write(0, first, tile_result(first))
     for written in [*job.folder.glob("tile-*"), *job.folder.glob("*.zarr/c.*")]:
         renamed = (
@@ -227,14 +227,14 @@ def test_the_only_tile_there_is_stays_in_memory(tmp_path):
     plan = plan_tiles((40, 50), FusionConfig())
     job = Job(tmp_path / "out.tif.qmcif-job", plan, PLANES, parts=PARTS)
     job.begin("same", resume=False, overwrite=False)
-    (tile,) = plan.tiles
+    (tile,) = plan
     result = tile_result(tile)
     job.write(0, tile, result)
 
     np.testing.assert_array_equal(job.image(0, "fused").read(tile.core), result.fused)
     assert sorted(path.name for path in job.folder.iterdir()) == ["job.json", "lock"]
     assert sum(job.receipt(0, tile).pixels_by_image) == 40 * 50
-    job.give_up()
+    job.abort()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -252,4 +252,4 @@ def test_a_removed_folder_is_named_as_such(tmp_path):
     shutil.rmtree(job.folder)
 
     with pytest.raises(ExecutionError, match=r"qmcif-job' was removed while a run was putting its tiles there"):
-        job.write(0, PLAN.tiles[0], tile_result(PLAN.tiles[0]))
+        job.write(0, PLAN[0], tile_result(PLAN[0]))

@@ -36,21 +36,21 @@ def lock_of(path, tag, *, silent_seconds=0.0):
 
 def test_who_holds_a_lock_and_since_when_is_said(tmp_path):
     held = RunLock(tmp_path / "lock")
-    held.take()
+    held.acquire()
 
     with pytest.raises(OutputError, match=rf"process {os.getpid()} on '{socket.gethostname()}', since \d{{4}}-\d\d-\d\d .* UTC"):
-        RunLock(tmp_path / "lock").take()
+        RunLock(tmp_path / "lock").acquire()
     held.release()
-    RunLock(tmp_path / "lock").take()
+    RunLock(tmp_path / "lock").acquire()
 
 
 def test_a_process_of_this_machine_that_ended_holds_nothing_from_that_moment(tmp_path):
-    code = "import sys; from pathlib import Path; from qmcif_engine.run.lock import RunLock; RunLock(Path(sys.argv[1])).take()"
+    code = "import sys; from pathlib import Path; from qmcif_engine.run.lock import RunLock; RunLock(Path(sys.argv[1])).acquire()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "lock")], check=True)
     assert read_holder(tmp_path / "lock").owner.pid != os.getpid()
 
     lock = RunLock(tmp_path / "lock")
-    lock.take()
+    lock.acquire()
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
     assert read_holder(tmp_path / "lock").session == lock.session
 
@@ -59,16 +59,16 @@ def test_a_process_number_that_was_given_out_again_holds_nothing(tmp_path):
     me = this_process()
     lock_of(tmp_path / "lock", me._replace(start=str(int(me.start) - 1)).tag)
 
-    RunLock(tmp_path / "lock").take()
+    RunLock(tmp_path / "lock").acquire()
 
 
 def test_another_machine_holds_a_lock_while_it_gives_signs_of_life(tmp_path):
     lock_of(tmp_path / "lock", ELSEWHERE, silent_seconds=ENDED_AFTER_SECONDS / 2)
 
     with pytest.raises(OutputError, match=r"process 17 on 'far', since 2026-01-01 12:00:00 UTC, with a sign of life \d+ s ago"):
-        RunLock(tmp_path / "lock").take()
+        RunLock(tmp_path / "lock").acquire()
     lock_of(tmp_path / "lock", ELSEWHERE, silent_seconds=2 * ENDED_AFTER_SECONDS)
-    RunLock(tmp_path / "lock").take()
+    RunLock(tmp_path / "lock").acquire()
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
@@ -78,28 +78,28 @@ def test_a_lock_that_cannot_be_read_counts_by_its_age(tmp_path, content):
     path.write_bytes(content)
 
     with pytest.raises(OutputError, match="a run is going on"):
-        RunLock(path).take()
+        RunLock(path).acquire()
     os.utime(path, (1, 1))
-    RunLock(path).take()
+    RunLock(path).acquire()
 
 
 def test_a_sign_of_life_is_given_when_it_is_due_and_not_before(tmp_path):
     clock = Clock()
     lock = RunLock(tmp_path / "lock", clock=clock)
-    lock.take()
+    lock.acquire()
     os.utime(lock.path, (1, 1))
     clock.seconds = BEAT_SECONDS - 1
-    lock.beat()
+    lock.heartbeat()
     assert lock.path.stat().st_mtime == 1
     clock.seconds = BEAT_SECONDS
-    lock.beat()
+    lock.heartbeat()
     assert lock.path.stat().st_mtime > 1
 
 
 @pytest.mark.parametrize(("is_removed", "state"), [(True, "was removed"), (False, "was taken over by process 17 on 'far', since 2026")])
 def test_a_run_that_lost_its_lock_ends(tmp_path, is_removed, state):
     lock = RunLock(tmp_path / "lock", clock=(clock := Clock()))
-    lock.take()
+    lock.acquire()
     if is_removed:
         lock.path.unlink()
     else:
@@ -107,7 +107,7 @@ def test_a_run_that_lost_its_lock_ends(tmp_path, is_removed, state):
     clock.seconds = BEAT_SECONDS
 
     with pytest.raises(ExecutionError, match=rf"{state}.* while this run was using it.*--resume"):
-        lock.beat()
+        lock.heartbeat()
     lock.release()
     assert lock.path.exists() is not is_removed
 
@@ -122,18 +122,18 @@ def test_of_two_that_find_a_dead_lock_one_gets_it(tmp_path, monkeypatch):
     def judge_late(*arguments):
         judge(*arguments)
         monkeypatch.undo()
-        first.take()
+        first.acquire()
 
     monkeypatch.setattr("qmcif_engine.run.lock.check_ended", judge_late)
     with pytest.raises(OutputError, match="a run is going on"):
-        second.take()
+        second.acquire()
     assert read_holder(path).session == first.session
     first.check()
 
 
 def test_a_lock_that_could_not_be_removed_is_free_in_the_same_process(tmp_path):
     lock = RunLock(tmp_path / "lock")
-    lock.take()
+    lock.acquire()
     lock.forget()
 
-    RunLock(tmp_path / "lock").take()
+    RunLock(tmp_path / "lock").acquire()

@@ -7,9 +7,9 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
+from qmcif_engine.stack.deciding import choose_deciding_channels, choose_focus_range
 from qmcif_engine.stack.samples import FocusRange
-from qmcif_engine.stack.separate_channels import settle_channels
-from qmcif_engine.stack.stack import companions_of, settle_range, stack_arrays
+from qmcif_engine.stack.stack import stack_arrays
 from tests.scenes import logged_stack
 
 DEFAULT = FusionConfig()
@@ -36,7 +36,7 @@ def test_each_channel_that_decides_has_statistics_of_its_own():
     for image in images:
         image[..., 1] = 500 + 8 * (image[..., 1] - 500)
 
-    _, measured = measure_run(settle_channels(stack_arrays(images), "each"), DEFAULT, [(0, 1000), (0, 1000)])
+    _, measured = measure_run(choose_deciding_channels(stack_arrays(images), "each"), DEFAULT, [(0, 1000), (0, 1000)])
 
     assert len(measured.statistics) == len(measured.noise) == 2
     assert measured.noise[1] > 4 * measured.noise[0]
@@ -59,7 +59,7 @@ def test_channels_that_decided_need_no_noise_of_their_own():
     dyes[..., 0] = 500 + 8 * (dyes[..., 0] - 500)
     stack = open_stack(dyes, axes="ZYXC", channels=[2, 3])
 
-    _, measured = measure_run(stack, DEFAULT, None, companions=companions_of(stack))
+    _, measured = measure_run(stack, DEFAULT, None, companions=stack.further_planes)
 
     first, *decided, last = measured.companion_noise
     assert decided == [0, 0]
@@ -72,7 +72,7 @@ def test_range_and_noise_alone_take_one_look():
     focus_range, levels = measure_range_and_noise(stack)
 
     assert len(stack.read.places) == 3
-    assert focus_range == settle_range(stack_arrays(noisy()), None)
+    assert focus_range == choose_focus_range(stack_arrays(noisy()), None)
     assert isinstance(focus_range, FocusRange)
     assert len(levels) == 1
     assert levels[0] > 0

@@ -3,20 +3,29 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.run.memory import check_whole_images, choose_tiles_at_once, estimate_tile_bytes, share_spare_bytes
+from qmcif_engine.run import memory
+from qmcif_engine.run.memory import plan_memory
 from qmcif_engine.stack.stack import Stack, number_images
 from qmcif_engine.tiles.plan import plan_tiles
-from qmcif_engine.tiles.window_images import SAMPLES_IN_MEMORY_BYTES
+from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
 
 
-def claim_stack(n_images, image_shape, dtype=np.uint8):
-    """A stack that is only described."""
-    return Stack(names=number_images(n_images), image_shape=image_shape, dtype=np.dtype(dtype), read=None)
+@pytest.fixture(autouse=True)
+def full_machine(monkeypatch):
+    """Without a budget every tile then takes the least."""
+    monkeypatch.setattr(memory, "_free_bytes", lambda: 0)
 
 
-def tile_bytes(shape=(30000, 40000, 3), n_images=2, **changes):
+def plan(shape=(30000, 40000, 3), n_images=2, *, budget_bytes=None, n_workers=8, guide=False, whole_bytes=0, **changes):
+    """Of stacks that are only described."""
     config = FusionConfig().replaced(changes)
-    return estimate_tile_bytes(plan_tiles(shape[:2], config), config, stack=claim_stack(n_images, shape))
+    stack = Stack(names=number_images(n_images), image_shape=shape, dtype=np.dtype(np.uint8), read=None, whole_bytes=whole_bytes)
+    stacks = (stack, stack) if guide else (stack,)
+    return plan_memory(plan_tiles(shape[:2], config), config, stacks, budget_bytes=budget_bytes, n_workers=n_workers)
+
+
+def tile_bytes(*arguments, **changes):
+    return plan(*arguments, **changes).tile_bytes
 
 
 def test_a_tile_takes_the_same_memory_whatever_the_size_and_hardly_more_for_more_images():
@@ -32,33 +41,42 @@ def test_the_settings_count():
     assert tile_bytes(tile_px=512) < tile_bytes() / 2
 
 
-def test_the_budget_decides_how_many_tiles_are_in_flight():
-    assert choose_tiles_at_once(10, budget_bytes=35, n_workers=8) == 3
-    assert choose_tiles_at_once(10, budget_bytes=1000, n_workers=2) == 2
-    assert choose_tiles_at_once(10, budget_bytes=None, n_workers=2) == 2
-    assert choose_tiles_at_once(2**60, budget_bytes=None, n_workers=2) == 1
+@pytest.mark.parametrize(("n_tiles", "n_workers", "expected"), [(3.5, 8, 3), (100, 2, 2)])
+def test_the_budget_decides_how_many_tiles_are_in_flight(n_tiles, n_workers, expected):
+    assert plan(budget_bytes=int(n_tiles * tile_bytes()), n_workers=n_workers).tiles_at_once == expected
 
 
-def test_a_budget_below_one_tile_is_refused_with_what_would_do():
-    with pytest.raises(InvalidConfigError, match="the memory budget is 100 MB; one tile needs 251 MB: raise it to 251MB"):
-        choose_tiles_at_once(250_100_000, budget_bytes=10**8, n_workers=2)
+@pytest.mark.parametrize(("free_bytes", "expected"), [(2**50, 2), (0, 1)])
+def test_without_a_budget_there_is_a_tile_at_least(monkeypatch, free_bytes, expected):
+    monkeypatch.setattr(memory, "_free_bytes", lambda: free_bytes)
+
+    assert plan(n_workers=2).tiles_at_once == expected
 
 
 def test_what_the_budget_leaves_is_shared_by_the_windows_of_the_tiles_in_flight():
-    def spare(**changes):
-        given = {"whole_bytes": 0, "budget_bytes": 1000, "tiles_at_once": 2, "n_stacks": 1} | changes
-        return share_spare_bytes(400, **given) - SAMPLES_IN_MEMORY_BYTES
+    least, guided = tile_bytes(), tile_bytes(guide=True)
 
-    assert spare() == 100
-    assert spare(n_stacks=2) == 50  # the images and a guide
-    assert spare(whole_bytes=200) == spare(budget_bytes=800) == 0  # images that are decoded as a whole come first
-    assert spare(budget_bytes=600) == 0  # never less than the least
+    def spare(budget_bytes, **changes):
+        return plan(budget_bytes=budget_bytes, n_workers=2, **changes).samples_bytes - SAMPLES_IN_MEMORY_BYTES
+
+    assert spare(2 * least + 1000) == 500
+    assert spare(2 * guided + 1000, guide=True) == 250  # the images and a guide
+    assert spare(2 * least + 1000, whole_bytes=1000) == spare(2 * least) == 0  # images that are decoded as a whole come first
+    assert plan(budget_bytes=2 * least + 1000).tile_bytes <= least + 500
+
+
+def test_a_budget_below_one_tile_is_refused_with_what_would_do():
+    needed = -(-tile_bytes() // 10**6)
+
+    with pytest.raises(InvalidConfigError, match=f"the memory budget is 100 MB; one tile needs {needed} MB: raise it to {needed}MB"):
+        plan(budget_bytes=10**8)
 
 
 def test_images_that_must_be_decoded_as_a_whole_count_against_the_budget():
-    check_whole_images(900, tile_bytes=100, budget_bytes=1000, name="a.jpg")
-    check_whole_images(10**12, tile_bytes=100, budget_bytes=None, name="a.jpg")
-    check_whole_images(0, tile_bytes=100, budget_bytes=50, name="a.tif")  # that not even a tile fits is said elsewhere
+    least = tile_bytes()
+    plan(budget_bytes=least + 900, whole_bytes=900)
+    plan(whole_bytes=10**15)
+    needed = -(-(least + 2 * 10**6) // 10**6)
 
-    with pytest.raises(InvalidConfigError, match=r"a.jpg can only be decoded as a whole, which needs 3 MB: raise it to 3MB"):
-        check_whole_images(2 * 10**6, tile_bytes=10**6, budget_bytes=10**6, name="a.jpg")
+    with pytest.raises(InvalidConfigError, match=f"image 1 can only be decoded as a whole, which needs {needed} MB: raise it"):
+        plan(budget_bytes=least + 10**6, whole_bytes=2 * 10**6)

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.run import scheduler_connection
-from qmcif_engine.run.scheduler_connection import connect_to_scheduler
+from qmcif_engine.run import execution
+from qmcif_engine.run.execution import connect_to_scheduler
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_an_address_that_no_client_can_connect_to_is_refused_at_once(address, to
 
 
 def test_an_address_where_nobody_answers_is_told(monkeypatch):
-    monkeypatch.setattr(scheduler_connection, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(execution, "CONNECT_SECONDS", 0.2)
 
     with pytest.raises(InvalidConfigError, match=r"the scheduler 'tcp://127.0.0.1:9' cannot be reached .* start one with `dask scheduler`"):
         connect_to_scheduler("tcp://127.0.0.1:9")

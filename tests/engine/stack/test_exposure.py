@@ -5,8 +5,8 @@ import pytest
 from scipy import ndimage
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import align_stack
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack, estimate_exposure
 from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

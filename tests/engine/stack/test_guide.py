@@ -15,7 +15,7 @@ from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.fusing.pipeline import Pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.open import open_stack
-from qmcif_engine.stack.guide import settle_guide
+from qmcif_engine.stack.deciding import join_guide
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
@@ -137,7 +137,7 @@ def test_pixels_that_the_guide_lacks_are_not_chosen(clean, noisy):
 
 
 def test_a_settled_guide_can_be_sent_to_another_process(clean, noisy):
-    sent = pickle.loads(pickle.dumps(settle_guide(lacking_stack(clean, PARTLY), lacking_stack(noisy, PARTLY))))
+    sent = pickle.loads(pickle.dumps(join_guide(lacking_stack(clean, PARTLY), lacking_stack(noisy, PARTLY))))
     window = Window(10, 50, 20, 70)
 
     np.testing.assert_array_equal(sent.read(0, window), clean[0][window.slices])

@@ -10,7 +10,7 @@ from qmcif_engine.io.tiff.tiff_pages import TiffPlane
 from qmcif_engine.run.measurement import measure_range_and_noise
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.exposure import previews_for_exposure, suggest_even_exposure
-from qmcif_engine.stack.previews import ReducedImage, choose_reduction, look_once, read_preview, to_gray
+from qmcif_engine.stack.previews import ReducedImage, choose_reduction, read_preview, read_previews, to_gray
 from qmcif_engine.stack.stack import Stack, stack_arrays
 from qmcif_engine.stack.window import Window
 from tests.scenes import logged_stack
@@ -53,7 +53,7 @@ def large():
 
 
 def look(stack):
-    return look_once(stack, [*previews_for_alignment(stack), *previews_for_exposure(stack)])
+    return read_previews(stack, [*previews_for_alignment(stack), *previews_for_exposure(stack)])
 
 
 def test_one_look_serves_the_hints_the_focus_range_and_the_noise(large):
@@ -61,7 +61,7 @@ def test_one_look_serves_the_hints_the_focus_range_and_the_noise(large):
     looked = look(stack)
     stack.read.places.clear()
 
-    found = suggest_alignment(looked), suggest_even_exposure(looked), measure_range_and_noise(looked.without_previews())
+    found = suggest_alignment(looked), suggest_even_exposure(looked), measure_range_and_noise(looked.replaced())
 
     assert stack.read.places == []
     plain = stack_arrays(large)
@@ -99,18 +99,18 @@ def test_a_small_stack_keeps_no_second_copy_of_its_images():
     images = [np.zeros((40, 50), np.uint8)] * 2
     stack = logged_stack(images)
 
-    looked = look_once(stack, [])
+    looked = read_previews(stack, [])
 
     assert stack.read.places == []
     np.testing.assert_array_equal(looked.read(1, Window.whole((40, 50))), images[1])
 
 
 def test_in_another_process_a_stack_that_was_looked_at_is_the_plain_one(large):
-    looked = look_once(stack_arrays(large), [ReducedImage(0, 8)])
+    looked = read_previews(stack_arrays(large), [ReducedImage(0, 8)])
 
     copy = pickle.loads(pickle.dumps(looked))
 
     assert type(copy) is Stack
     assert copy.is_in_memory
     assert set(looked.previews) == {ReducedImage(0, 8)}
-    assert looked.without_previews().previews == {}
+    assert looked.replaced().previews == {}

@@ -10,9 +10,9 @@ from qmcif_engine.stack.samples import (
     LUMINANCE,
     SUPPORTED_DTYPES,
     FocusRange,
-    as_stack,
     check_focus_range,
     check_focus_ranges,
+    check_images,
     list_bounds,
     measure_focus_range,
     to_planes,
@@ -47,7 +47,7 @@ def test_lists_and_whole_arrays_of_images_are_accepted_alike(dtype, shape):
     images = np.ones((3, *shape), dtype)
 
     for given in (images, list(images), tuple(images)):
-        stack = as_stack(given)
+        stack = check_images(given)
         assert len(stack) == 3
         assert all(np.shares_memory(image, original) and image.shape == shape for image, original in zip(stack, images, strict=True))
 
@@ -85,12 +85,12 @@ def test_lists_and_whole_arrays_of_images_are_accepted_alike(dtype, shape):
 )
 def test_unfit_images_are_refused_by_name_with_what_is_needed_and_what_to_do(images, message):
     with pytest.raises(InvalidImageError, match=f"^{message}"):
-        as_stack(images, names=["a.png", "b.png"][: len(images)])
+        check_images(images, names=["a.png", "b.png"][: len(images)])
 
 
 def test_without_names_images_are_numbered():
     with pytest.raises(InvalidImageError, match=r"^image 1 is uint8 and image 2 uint16"):
-        as_stack([plain(), plain(dtype=np.uint16)])
+        check_images([plain(), plain(dtype=np.uint16)])
 
 
 # --- the focus range ---

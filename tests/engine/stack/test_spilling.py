@@ -12,9 +12,9 @@ def arrays(n, shape=(12, 7, 3), dtype=np.float32):
 
 @pytest.mark.parametrize("memory_bytes", [0, 1, 252, 600, 10**6])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_rows_come_back_in_order_wherever_they_were_kept(memory_bytes, dtype, tmp_path):
+def test_rows_come_back_in_order_wherever_they_were_kept(memory_bytes, dtype):
     given = arrays(6, dtype=dtype)
-    kept = SpilledArrays(memory_bytes=memory_bytes, folder=tmp_path)
+    kept = SpilledArrays(memory_bytes=memory_bytes)
     for array in given:
         kept.append(array)
 
@@ -24,11 +24,13 @@ def test_rows_come_back_in_order_wherever_they_were_kept(memory_bytes, dtype, tm
             np.testing.assert_array_equal(kept.read_rows(number, 0, 12), given[number])
             np.testing.assert_array_equal(kept.read_rows(number, 4, 9), given[number][4:9])
             assert kept.read_rows(number, 4, 9).dtype == dtype
+        np.testing.assert_array_equal(list(kept), given)
 
 
-def test_no_more_than_the_limit_stays_in_memory_and_nothing_is_left_behind(tmp_path):
+def test_no_more_than_the_limit_stays_in_memory_and_nothing_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     given = arrays(5)
-    kept = SpilledArrays(memory_bytes=2 * given[0].nbytes, folder=tmp_path)
+    kept = SpilledArrays(memory_bytes=2 * given[0].nbytes)
     for array in given:
         kept.append(array)
 

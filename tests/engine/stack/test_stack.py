@@ -11,21 +11,18 @@ from qmcif_engine.errors import Cancelled, InvalidImageError
 from qmcif_engine.fusing.results import stack_slabs
 from qmcif_engine.io.output.windowed_image import StackImage
 from qmcif_engine.stack import stack as stack_module
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import align_stack
+from qmcif_engine.stack.deciding import choose_deciding_channels, choose_focus_range, join_guide
 from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack
-from qmcif_engine.stack.guide import settle_guide
 from qmcif_engine.stack.image_metadata import ImageMetadata
-from qmcif_engine.stack.previews import ReducedImage, look_once
-from qmcif_engine.stack.separate_channels import settle_channels
+from qmcif_engine.stack.previews import ReducedImage, read_previews
+from qmcif_engine.stack.samples import check_number
 from qmcif_engine.stack.stack import (
     N_SAMPLED_PLACES,
     Stack,
-    check_number,
-    companions_of,
     number_images,
     sample_stack,
-    settle_range,
     stack_arrays,
 )
 from qmcif_engine.stack.window import Window
@@ -73,11 +70,11 @@ VIEWS = {
     "watched": lambda stack: stack.watched(lambda: None),
     "aligned": lambda stack: align_stack(stack, move(RIGHT_DOWN)),
     "corrected": lambda stack: correct_stack(stack, brighten(2.0)),
-    "guided": lambda stack: settle_guide(stack, lacking_stack(make_images(), (3, 0, 0))),
+    "guided": lambda stack: join_guide(stack, lacking_stack(make_images(), (3, 0, 0))),
     "slabs": lambda stack: stack_slabs(
         stack, [range(2), range(1, 3), range(2, 3)], *([StackImage(plane, n) for n in range(3)] for plane in (stack, stack.companions))
     ),
-    "previewed": lambda stack: look_once(stack, [ReducedImage(1, 4)]),
+    "previewed": lambda stack: read_previews(stack, [ReducedImage(1, 4)]),
     "opened": lambda _: open_stack(np.stack(make_images())),
     "in memory": lambda _: stack_arrays(make_images()),
 }
@@ -113,10 +110,11 @@ CHANGED = {
     "aligned": {"alpha", "companions", "transforms"},
     "corrected": {"companions", "correction"},
     "slabs": {"names", "frame_numbers", "alpha", "companions", "scratch_bytes", "whole_bytes"},
+    "previewed": {"previews"},
 }
 
 
-@pytest.mark.parametrize("name", [*CHANGED, "stack", "guided", "previewed"])
+@pytest.mark.parametrize("name", [*CHANGED, "stack", "guided"])
 def test_every_view_keeps_what_it_does_not_change(name):
     full = full_stack()
     view = VIEWS[name](full)
@@ -157,10 +155,10 @@ def test_a_rectangle_is_a_stack_of_its_own():
 
 
 def test_pixels_are_chosen_that_the_guide_and_the_stack_have():
-    guided = settle_guide(full_stack(), lacking_stack(make_images(), (3, 0, 0)))
+    guided = join_guide(full_stack(), lacking_stack(make_images(), (3, 0, 0)))
 
     assert [guided.valid(number, Window(0, 0, 1, 4)).sum() for number in range(3)] == [1, 3, 2]
-    assert not settle_guide(stack_arrays(make_images()), stack_arrays(make_images())).has_validity
+    assert not join_guide(stack_arrays(make_images()), stack_arrays(make_images())).has_validity
 
 
 def test_before_every_window_of_a_watched_stack_the_check_is_called():
@@ -204,15 +202,15 @@ def test_channels_that_decide_are_corrected_among_all_channels():
 def test_all_channels_follow_where_some_decide_and_otherwise_alpha_does():
     stack, alpha, channels = (stack_arrays(make_images()) for _ in range(3))
 
-    assert companions_of(stack) is None
-    assert companions_of(stack.replaced(alpha=alpha)) is alpha
-    assert companions_of(stack.replaced(alpha=alpha, companions=channels)) is channels
+    assert stack.further_planes is None
+    assert stack.replaced(alpha=alpha).further_planes is alpha
+    assert stack.replaced(alpha=alpha, companions=channels).further_planes is channels
 
 
 @pytest.mark.parametrize(("n_images", "given"), [(0, "0 images were given"), (1, "1 image was given")])
 def test_fewer_than_two_images_are_refused(n_images, given):
     with pytest.raises(InvalidImageError, match=f"{given}; at least 2"):
-        check_number(stack_arrays(make_images(n_images)))
+        check_number(n_images)
 
 
 # --- the focus range ---
@@ -248,10 +246,10 @@ def test_the_range_is_that_given_or_that_of_the_bits_or_that_of_the_samples():
     bright = stack_arrays([np.full((8, 8), 100, np.uint16), np.full((8, 8), 5000, np.uint16)])
     described = {"metadata": ImageMetadata(significant_bits=12)}
 
-    assert settle_range(dark.replaced(**described), (1, 2)) == (1, 2)
-    assert settle_range(dark.replaced(**described), None) == (0, 4095)
-    assert settle_range(bright.replaced(**described), None) == (100, 5000)  # the samples contradict the claim
-    assert settle_range(dark, None) == (100, 300)
+    assert choose_focus_range(dark.replaced(**described), (1, 2)) == (1, 2)
+    assert choose_focus_range(dark.replaced(**described), None) == (0, 4095)
+    assert choose_focus_range(bright.replaced(**described), None) == (100, 5000)  # the samples contradict the claim
+    assert choose_focus_range(dark, None) == (100, 300)
 
 
 def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_colors_share_one():
@@ -260,12 +258,12 @@ def test_channels_recorded_one_by_one_have_a_range_each_whatever_their_bits_and_
     colors = stack_arrays([image, image[::-1]])
     dyes = colors.replaced(n_separate_channels=2, metadata=ImageMetadata(significant_bits=12))
 
-    assert settle_range(dyes, None) == ((0, 4000), (0, 30))
-    assert settle_range(dyes, (1, 2)) == (1, 2)
-    assert settle_range(dyes, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
-    assert settle_range(colors, None) == (0, 4000)
-    assert settle_range(colors, [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
-    assert len(settle_range(settle_channels(colors, "each"), None)) == 3
+    assert choose_focus_range(dyes, None) == ((0, 4000), (0, 30))
+    assert choose_focus_range(dyes, (1, 2)) == (1, 2)
+    assert choose_focus_range(dyes, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
+    assert choose_focus_range(colors, None) == (0, 4000)
+    assert choose_focus_range(colors, [(0, 1), (0, 2), (0, 3)]) == ((0, 1), (0, 2), (0, 3))
+    assert len(choose_focus_range(choose_deciding_channels(colors, "each"), None)) == 3
 
 
 def test_nan_is_refused_by_name():

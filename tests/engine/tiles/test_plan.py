@@ -7,8 +7,7 @@ from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.config.presets import PRESETS
 from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.stack.window import Window, cut_side
-from qmcif_engine.tiles.plan import GRID_PX, chunk_side, plan_tiles
-from qmcif_engine.tiles.task import RULES
+from qmcif_engine.tiles.plan import GRID_PX, chunk_side, find_rule, plan_tiles
 
 SMALL_TILES = FusionConfig().replaced({"tile_px": 208})
 PAPER = PRESETS["paper"]
@@ -18,9 +17,8 @@ PAPER = PRESETS["paper"]
 def test_an_image_of_no_more_pixels_than_a_tile_is_one_block_with_nothing_around_it(shape):
     plan = plan_tiles(shape, FusionConfig())
 
-    (tile,) = plan.tiles
+    (tile,) = plan
     assert tile.core == tile.padded == Window.whole(shape)
-    assert plan.grid == (1, 1)
 
 
 @pytest.mark.parametrize("patch", [5, 8, 10])
@@ -29,13 +27,13 @@ def test_cores_cover_the_image_once_and_start_on_base_patches(shape, patch):
     plan = plan_tiles(shape, PAPER.replaced({"tile_px": 208, "base_patch_px": patch}))
 
     n_covers = np.zeros(shape, np.uint8)
-    for tile in plan.tiles:
+    for tile in plan:
         n_covers[tile.core.slices] += 1
         assert tile.core.top % patch == tile.core.left % patch == 0
         assert tile.padded.top % patch == tile.padded.left % patch == 0
         assert max(tile.core.shape) <= 208 + patch
     assert (n_covers == 1).all()
-    assert [tile.number for tile in plan.tiles] == list(range(plan.grid[0] * plan.grid[1]))
+    assert [tile.number for tile in plan] == list(range(len(plan.rows) * len(plan.columns)))
 
 
 @pytest.mark.parametrize("patch", [5, 8, 10])
@@ -47,7 +45,7 @@ def test_every_chunk_lies_in_one_core_that_is_no_longer_than_a_tile(tile_px, chu
 
     assert chunk % patch == 0
     assert min(chunk_px, tile_px) <= chunk < min(chunk_px, tile_px) + patch
-    for spans in (plan.tiles.rows, plan.tiles.columns):
+    for spans in (plan.rows, plan.columns):
         assert all(start % chunk == 0 for start, _ in spans)
         assert max(stop - start for start, stop in spans) <= max(tile_px, chunk)
 
@@ -55,10 +53,10 @@ def test_every_chunk_lies_in_one_core_that_is_no_longer_than_a_tile(tile_px, chu
 def test_overlaps_reach_as_far_as_derived_and_end_at_the_image_border():
     plan = plan_tiles((3000, 4000), FusionConfig())
 
-    for tile in plan.tiles:
+    for tile in plan:
         assert tile.padded == tile.core.grown(plan.overlap_px, plan.shape)
-    assert 0 <= plan.overlap_px - RULES["energy"].reach_px(FusionConfig(), plan.shape) < GRID_PX
-    assert plan.largest_padded_px == max(np.prod(tile.padded.shape) for tile in plan.tiles)
+    assert 0 <= plan.overlap_px - find_rule(FusionConfig()).reach_px(FusionConfig(), plan.shape) < GRID_PX
+    assert plan.largest_padded_px == max(np.prod(tile.padded.shape) for tile in plan)
 
 
 def test_cores_are_as_equal_as_the_patch_grid_allows():
@@ -69,7 +67,7 @@ def test_cores_are_as_equal_as_the_patch_grid_allows():
 def test_tiles_of_the_default_start_on_the_grid_of_decisions(tile_px):
     plan = plan_tiles((1000, 1300), FusionConfig().replaced({"tile_px": tile_px}))
 
-    assert {side % GRID_PX for tile in plan.tiles for side in (*tile.core[:2], *tile.padded[:2])} == {0}
+    assert {side % GRID_PX for tile in plan for side in (*tile.core[:2], *tile.padded[:2])} == {0}
 
 
 def test_a_tile_of_the_default_looks_at_most_160_px_beyond_its_core():
@@ -87,15 +85,6 @@ def test_wider_blends_add_what_they_reach_to_the_overlap_and_no_more(changes):
     assert added > 0
     assert overlap_px > 160
     assert overlap_px <= 160 + -(-added // GRID_PX) * GRID_PX
-
-
-def test_the_tiles_of_a_window_are_those_it_touches():
-    plan = plan_tiles((520, 520), SMALL_TILES)
-    core = plan.tiles[4].core
-
-    assert plan.tiles_in(core) == (plan.tiles[4],)
-    assert [tile.number for tile in plan.tiles_in(Window(core.top - 1, core.left, core.bottom, core.right))] == [1, 4]
-    assert plan.tiles_in(Window.whole((520, 520))) == plan.tiles
 
 
 def test_the_plan_depends_on_shape_and_settings_alone():

@@ -13,7 +13,7 @@ from qmcif_engine.arrays import SampleArray
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
 from qmcif_engine.io.input.segments import SegmentCache
-from qmcif_engine.stack.separate_channels import EACH
+from qmcif_engine.stack.deciding import EACH
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
 

@@ -33,8 +33,8 @@ from qmcif_engine.io.microscopes.microscope_source import MicroscopeSource, reco
 from qmcif_engine.io.pictures import JPEG_SIGNATURE, PNG_SIGNATURE, decode_jpeg, decode_png, inspect_jpeg, inspect_png
 from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.io.tiff.tiff_source import TiffSource
+from qmcif_engine.stack.deciding import EACH
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
-from qmcif_engine.stack.separate_channels import EACH
 from qmcif_engine.stack.window import Window
 
 StackInput: TypeAlias = "str | os.PathLike[str] | Any"

@@ -124,7 +124,7 @@ def write_stack(
     area = Window.whole(stack.image_shape)
     if crop and transforms is not None:
         # loads what only those need who crop
-        from qmcif_engine.stack.alignment.shared_area import find_shared_area
+        from qmcif_engine.stack.alignment.warping import find_shared_area
 
         area = find_shared_area(transforms)
 

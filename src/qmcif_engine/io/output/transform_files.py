@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.limits import LARGEST_TRANSFORMS_BYTES, parse_json, read_bounded
 from qmcif_engine.io.output.placement import check_place, place_files
-from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix, as_projective_matrix
+from qmcif_engine.stack.alignment.transforms import AlignmentWarning, Matrix, TransformModel, Transforms, as_matrix
 
 _FORMAT = "qmcif transforms 1"
 _FORMAT_OF_TIMES = "qmcif transforms of time points 1"
@@ -127,9 +127,7 @@ def _parse_matrix(rows: NDArray[np.float64], model: TransformModel) -> Matrix:
         msg = "matrices of 3 x 3 numbers are expected"
         raise ValueError(msg)
     # a homography has a free last row but for its scale, which the corner fixes; the other models have none
-    if model is TransformModel.HOMOGRAPHY and rows[2, 2] == 1:
-        return as_projective_matrix(rows)
-    if rows[2].tolist() != [0, 0, 1]:
+    if rows[2].tolist() != [0, 0, 1] and (model is not TransformModel.HOMOGRAPHY or rows[2, 2] != 1):
         msg = "the last row of a matrix is not 0, 0, 1"
         raise ValueError(msg)
     return as_matrix(rows)

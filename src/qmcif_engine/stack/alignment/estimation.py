@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.alignment.matching import Level, can_match, read_pyramid
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
-from qmcif_engine.stack.alignment.pairs import Link, link_images, look_again, refine_link
+from qmcif_engine.stack.alignment.pairs import NO_LINK, Link, link_images, look_again, refine_link
 from qmcif_engine.stack.alignment.transforms import (
     IDENTITY,
     AlignmentWarning,
@@ -22,19 +24,12 @@ from qmcif_engine.stack.alignment.transforms import (
     Transforms,
     apply_matrix,
     as_matrix,
-    as_projective_matrix,
     frame_corners,
     identity_transforms,
     is_affine,
     linearize,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +48,6 @@ _DISPUTED_PX = 1.0
 _ROUNDS = 6
 _DIGITS = 12
 
-_NO_LINK = Link(np.eye(3), TransformModel.NONE)
 _Links = dict[tuple[int, int], Link]
 """By first and second image, the first before the second."""
 
@@ -101,7 +95,7 @@ def estimate_transforms(
         raise InvalidConfigError(msg)
     if model is TransformModel.NONE or stack.n_images == 1:
         return identity_transforms(stack.n_images, stack.image_shape, reference=center)
-    with one_opencv_thread():
+    with single_thread():
         links = _link_all(stack, model, on_progress=on_progress, check_cancelled=check_cancelled or (lambda: None))
     return _relate(stack, model, reference=center, links=links)
 
@@ -115,7 +109,7 @@ def _link_all(
 ) -> _Links:
     """Return the links between neighbors, and those to other images."""
     if not can_match(stack.image_shape):
-        return {(number - 1, number): _NO_LINK for number in range(1, stack.n_images)}
+        return {(number - 1, number): NO_LINK for number in range(1, stack.n_images)}
     links: _Links = {}
     thumbnails = []
     pyramids: dict[int, tuple[Level, ...]] = {}
@@ -140,7 +134,7 @@ def _link_all(
             for number in pair:
                 if number not in pyramids:
                     pyramids[number] = read_pyramid(stack, number, largest_px=_SECOND_LOOK_PX)
-            link = look_again(pyramids[pair[0]], pyramids[pair[1]], model, known=links.get(pair, _NO_LINK))
+            link = look_again(pyramids[pair[0]], pyramids[pair[1]], model, known=links.get(pair, NO_LINK))
             if link.is_usable or pair in links:
                 links[pair] = link
             # the next pair of neighbors begins with the second image of this one
@@ -187,12 +181,14 @@ def _find_alike(links: _Links, *, thumbnails: list[NDArray[np.floating]]) -> lis
 def _relate(stack: Stack, model: TransformModel, *, reference: int, links: _Links) -> Transforms:
     """Return the transforms that agree best with all links."""
     corners = frame_corners(stack.image_shape)
+    # what cannot be trusted moves nothing
+    links = {pair: link if link.is_usable else link._replace(matrix=np.eye(3)) for pair, link in links.items()}
     tree = _span(links, reference=reference, n_images=stack.n_images)
     places = _solve(links, tree, corners)
     gap_px = {pair: _measure_gap(links[pair], places[pair[0]], places[pair[1]]) for pair in links if links[pair].is_usable}
     warnings = []
     matrices = []
-    is_projective = not all(is_affine(_matrix_of(link)) for link in links.values())
+    is_projective = not all(is_affine(link.matrix) for link in links.values())
     for number, branch in enumerate(tree):
         matrices.append(_to_matrix(places[number], corners, is_projective=is_projective, uncertainty_px=branch.uncertainty_px))
         if number != reference:
@@ -226,7 +222,7 @@ def _span(links: _Links, *, reference: int, n_images: int) -> list[_Branch]:
         )
         origin, number = (first, second) if first in found else (second, first)
         # links lead from the smaller number to the larger one; the other way round they are inverted
-        step = _matrix_of(links[first, second])
+        step = links[first, second].matrix
         step = step if origin < number else np.asarray(np.linalg.inv(step), np.float64)
         # errors of links are independent, so their squares add up along the path
         uncertainty_px = float(np.hypot(found[origin].uncertainty_px, _error_px(links[first, second])))
@@ -236,11 +232,6 @@ def _span(links: _Links, *, reference: int, n_images: int) -> list[_Branch]:
 
 def _error_px(link: Link) -> float:
     return max(link.corner_error_px, _SMALLEST_ERROR_PX) if link.is_usable else _UNTRUSTED_ERROR_PX
-
-
-def _matrix_of(link: Link) -> NDArray[np.float64]:
-    # what cannot be trusted moves nothing
-    return link.matrix if link.is_usable else np.eye(3)
 
 
 def _solve(links: _Links, tree: list[_Branch], corners: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -261,10 +252,8 @@ def _solve(links: _Links, tree: list[_Branch], corners: NDArray[np.float64]) -> 
         gaps_px = np.array([_measure_gap(links[pair], *places[list(pair)]) for pair in pairs])
         weight = np.array([1 / _error_px(links[pair]) for pair in pairs]) / (1 + (gaps_px / _DISPUTED_PX) ** 2)
         for corner in range(len(corners)):
-            linear = np.array([linearize(_matrix_of(links[pair]), places[pair[0], corner][np.newaxis])[0] for pair in pairs])
-            missing = np.array(
-                [apply_matrix(_matrix_of(links[a, b]), places[a, corner][np.newaxis])[0] - places[b, corner] for a, b in pairs]
-            )
+            linear = np.array([linearize(links[pair].matrix, places[pair[0], [corner]])[0] for pair in pairs])
+            missing = np.array([apply_matrix(links[a, b].matrix, places[a, [corner]])[0] - places[b, corner] for a, b in pairs])
             blocks = np.concatenate((-linear, np.broadcast_to(np.eye(2), linear.shape)), axis=2) * weight[:, np.newaxis, np.newaxis]
             places_of = (np.repeat(rows, 4), np.repeat(columns.reshape(n_pairs, 1, 4), 2, axis=1).ravel())
             design = sparse.csr_array((blocks.ravel(), places_of), shape=(2 * n_pairs, 2 * n_images))[:, free]
@@ -277,7 +266,7 @@ def _solve(links: _Links, tree: list[_Branch], corners: NDArray[np.float64]) -> 
 
 def _measure_gap(link: Link, first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return by how much a link misses where the corners of the frame lie in both of its images."""
-    return float(np.hypot(*(apply_matrix(_matrix_of(link), first) - second).T).max())
+    return float(np.hypot(*(apply_matrix(link.matrix, first) - second).T).max())
 
 
 def _to_matrix(place: NDArray[np.float64], corners: NDArray[np.float64], *, is_projective: bool, uncertainty_px: float) -> Matrix:
@@ -287,13 +276,13 @@ def _to_matrix(place: NDArray[np.float64], corners: NDArray[np.float64], *, is_p
     if np.hypot(*(place - corners).T).max() < unmoved_px:
         return IDENTITY
     if is_projective:
-        return as_projective_matrix(_find_homography(corners, place))
+        return as_matrix(_find_homography(corners, place))
     around = corners - corners.mean(axis=0)
     linear = np.linalg.solve(around.T @ around, around.T @ place).T
     # without what the arithmetic leaves: of translations exactly 1 and 0
     linear = np.round(linear, _DIGITS)
     shift = place.mean(axis=0) - linear @ corners.mean(axis=0)
-    return as_matrix(np.column_stack((linear, shift)))
+    return as_matrix([*np.column_stack((linear, shift)), IDENTITY[2]])
 
 
 def _find_homography(corners: NDArray[np.float64], place: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.stack.alignment.matching import Matches
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.alignment.matching import Matches
 
 TOLERANCE_PX = 0.3
 """Distance at which a window counts a quarter; wrong ones lie farther away."""

@@ -8,19 +8,16 @@ covariance, up to a factor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.arrays import FloatArray
 from qmcif_engine.stack.alignment.transforms import apply_matrix, linearize
 from qmcif_engine.stack.previews import choose_reduction, read_preview, to_gray
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
-    from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack
 
 FINEST_PX = 3 * 2**19
 """Pixels of the finest level: half the resolution of 5 megapixels leaves errors below 0.1 px (measured)."""

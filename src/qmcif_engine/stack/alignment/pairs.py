@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from qmcif_engine.stack.alignment.fitting import TOLERANCE_PX, Fit, compare_fits, fit_movement
 from qmcif_engine.stack.alignment.matching import Level, Matches, choose_windows, match_windows, search_windows
@@ -21,11 +23,6 @@ from qmcif_engine.stack.alignment.transforms import (
     linearize,
     lower_matrix,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 _N_WINDOWS, _N_WINDOWS_FINEST, _N_WINDOWS_SECOND_LOOK = 60, 300, 2000
 _ROUNDS = 3
@@ -102,7 +99,7 @@ class Link(NamedTuple):
 
 _STILL: dict[str, Any] = {"begin": -1}
 _STILL_PX = 1.0
-_NOTHING = Link(np.eye(3), TransformModel.NONE)
+NO_LINK = Link(np.eye(3), TransformModel.NONE)
 
 
 def link_images(first: Sequence[Level], second: Sequence[Level], model: TransformModel) -> Link:
@@ -138,7 +135,7 @@ def look_again(first: Sequence[Level], second: Sequence[Level], model: Transform
     known : Link
         What `link_images` found.
     """
-    link = _NOTHING
+    link = NO_LINK
     for simple in (_without_perspective(model), TransformModel.TRANSLATION):
         refine = partial(_refine, first, second, simple, n_finest=_N_WINDOWS_SECOND_LOOK)
         for options in (_STILL, {"start": known.matrix, "begin": -2}, {"is_wide": True}):

@@ -1,21 +1,18 @@
-"""Advice on alignment: whether the images of a stack moved against each other, told at a glance, and how to align them."""
+"""Advice on alignment: whether the images of a stack moved against each other, from small previews, and how to align them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from qmcif_engine.compiled import single_thread
 from qmcif_engine.stack.alignment.matching import can_match, read_pyramid
-from qmcif_engine.stack.alignment.opencv import one_opencv_thread
 from qmcif_engine.stack.alignment.pairs import link_roughly
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack
 
 _PREVIEW_PX = 2**17
 _LARGEST_N_PAIRS = 4
@@ -56,7 +53,7 @@ def suggest_alignment(stack: Stack) -> AlignmentSuggestion | None:
     corners = frame_corners(stack.image_shape)
     largest = AlignmentSuggestion(TransformModel.NONE, 0.0)
     largest_bend_px = 0.0
-    with one_opencv_thread():
+    with single_thread():
         for first in _choose_pairs(stack.n_images):
             movement = _find_movement(stack, first, corners)
             largest = max(largest, AlignmentSuggestion(TransformModel.TRANSLATION, _longest(movement)), key=lambda found: found.movement_px)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from qmcif_engine.errors import InvalidConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import FloatArray
 
 Matrix = tuple[tuple[float, float, float], tuple[float, float, float], tuple[float, float, float]]
 """Rows of a 3 x 3 matrix: plain numbers, so that transforms can be compared, hashed and written down exactly."""
@@ -29,7 +23,6 @@ LARGEST_SHIFT = 4.0
 LARGEST_PERSPECTIVE = 2.0
 """How much nearer one corner of the frame may appear than its origin; more would turn a part of the frame to the horizon."""
 
-LARGEST_N_IMAGES = 65_535
 LARGEST_SIDE_PX = 2**24
 
 
@@ -118,13 +111,7 @@ class Transforms:
 IDENTITY: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
-def as_matrix(rows: FloatArray | Sequence[Sequence[float]]) -> Matrix:
-    """Return the first two rows of an array of shape (3, 3) or (2, 3) as plain numbers, with the last row exact."""
-    first, second = (tuple(float(value) for value in row) for row in rows[:2])
-    return (first[0], first[1], first[2]), (second[0], second[1], second[2]), IDENTITY[2]
-
-
-def as_projective_matrix(rows: FloatArray | Sequence[Sequence[float]]) -> Matrix:
+def as_matrix(rows: ArrayLike) -> Matrix:
     """Return an array of shape (3, 3) as plain numbers, scaled so that the last entry is exactly 1."""
     scaled = np.array(rows, np.float64)
     scaled /= scaled[2, 2]
@@ -134,7 +121,7 @@ def as_projective_matrix(rows: FloatArray | Sequence[Sequence[float]]) -> Matrix
 
 def is_affine(matrix: NDArray[np.float64]) -> bool:
     """Return whether a matrix keeps parallels parallel: its last row is (0, 0, 1)."""
-    # exactly: `as_matrix` writes this row
+    # exactly: estimates write this row
     return tuple(matrix[2]) == IDENTITY[2]
 
 
@@ -181,9 +168,6 @@ def _enlargement(factor: int) -> NDArray[np.float64]:
 
 
 def _check_frame(transforms: Transforms) -> None:
-    if not 1 <= len(transforms.matrices) <= LARGEST_N_IMAGES:
-        msg = f"transforms of {len(transforms.matrices)} images were given; 1 to {LARGEST_N_IMAGES} are needed: estimate them again"
-        raise InvalidConfigError(msg)
     if not all(1 <= side <= LARGEST_SIDE_PX for side in transforms.image_shape):
         msg = (
             f"the transforms are for images of shape {transforms.image_shape}; height and width of 1 to {LARGEST_SIDE_PX} px are needed: "

@@ -1,25 +1,23 @@
-"""Resampling of a window of an image under a transform; a pixel has the same value whichever window it is asked for with."""
+"""Stacks whose images coincide: each window is resampled when it is asked for, and every pixel is the same in whatever window it lies."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
+from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
 from qmcif_engine.compiled import compiled
-from qmcif_engine.stack.alignment.transforms import apply_matrix, is_affine
+from qmcif_engine.errors import InvalidConfigError
+from qmcif_engine.stack.alignment.transforms import IDENTITY, Transforms, apply_matrix, is_affine
 from qmcif_engine.stack.samples import to_samples
+from qmcif_engine.stack.stack import FindValid, ReadWindow, Stack
 from qmcif_engine.stack.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
 
 TAPS_BEFORE, TAPS_AFTER = 2, 3
 """Samples taken on either side of a position, counted from the pixel before it."""
@@ -31,6 +29,57 @@ N_PHASES = 1 << PHASE_BITS
 _N_TAPS = TAPS_BEFORE + TAPS_AFTER + 1
 _BLOCK_ROWS, _BLOCK_COLUMNS = 256, 1024
 """Blocks resampled at a time: they bound memory."""
+
+_N_COARSE_ROWS = 256
+"""Rows that a shared area is first looked for at."""
+
+
+def align_stack(stack: Stack, transforms: Transforms) -> Stack:
+    """Return the images of a stack as the reference image sees them; shape and type stay, nothing is cropped.
+
+    Alpha and further channels move with them. Images that do not move keep their samples, and shifts by whole pixels copy samples;
+    everything else is resampled.
+
+    Parameters
+    ----------
+    stack : Stack
+    transforms : Transforms
+        Of this stack, or of another one with as many images of the same height and width.
+
+    Raises
+    ------
+    InvalidConfigError
+        If the transforms belong to another number or size of images.
+    """
+    (height, width), known = stack.image_shape[:2], transforms.image_shape
+    if (transforms.n_images, known) != (stack.n_images, (height, width)):
+        msg = (
+            f"the transforms are for {transforms.n_images} images of {known[1]} x {known[0]} px and the stack has "
+            f"{stack.n_images} of {width} x {height} px; both must be equal: estimate transforms for this stack"
+        )
+        raise InvalidConfigError(msg)
+    return stack.replaced(
+        follow=lambda plane: align_stack(plane, transforms),
+        read=partial(_read_aligned, stack.read, transforms, stack.image_shape, stack.dtype),
+        # moved images leave rows and columns of the frame empty
+        find_valid=partial(_find_valid, stack.find_valid, transforms, stack.image_shape),
+        transforms=transforms,
+    )
+
+
+def _read_aligned(
+    read: ReadWindow, transforms: Transforms, shape: tuple[int, ...], dtype: np.dtype[Any], number: int, window: Window
+) -> SampleArray:
+    """Return one window of one image; where the image does not reach, the nearest sample on its edge."""
+    return warp_window(partial(read, number), window, matrix=transforms.matrix(number), shape=shape, dtype=dtype)
+
+
+def _find_valid(find_valid: FindValid | None, transforms: Transforms, shape: tuple[int, ...], number: int, window: Window) -> BoolArray:
+    """Return which pixels of a window, (h, w), come from samples inside the image alone: no others may be chosen."""
+    known = None if find_valid is None else partial(find_valid, number)
+    if transforms.matrices[number] == IDENTITY:
+        return np.ones(window.shape, bool) if known is None else known(window)
+    return find_covered(window, matrix=transforms.matrix(number), shape=shape, read_valid=known)
 
 
 def warp_window(
@@ -150,7 +199,7 @@ def _find_whole(matrix: NDArray[np.float64], axis: int) -> int | None:
     return pixel if phase == 0 and is_affine(matrix) and np.array_equal(matrix[axis, :2], np.eye(2)[axis]) else None
 
 
-def find_valid(
+def find_covered(
     window: Window, *, matrix: NDArray[np.float64], shape: tuple[int, ...], read_valid: Callable[[Window], BoolArray] | None = None
 ) -> BoolArray:
     """Return which pixels of a window are computed from valid samples inside the source alone.
@@ -253,3 +302,47 @@ def _read_extended(read: Callable[[Window], NDArray[Any]], outer: Window, *, sha
     rows = np.clip(np.arange(outer.top, outer.bottom), top, bottom - 1) - top
     columns = np.clip(np.arange(outer.left, outer.right), left, right - 1) - left
     return np.asarray(inside[rows[:, np.newaxis], columns])
+
+
+def find_shared_area(transforms: Transforms) -> Window:
+    """Return the largest rectangle, or nearly so, in which every image has all of its samples.
+
+    The part of the frame that an image has is convex, and so is what all have in common: a rectangle lies in it where the ends of its
+    first and of its last row do.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the images have no pixel in common.
+    """
+    rows = np.arange(transforms.image_shape[0])
+    ends = [find_row_ends(transforms.matrix(number), transforms.image_shape, rows) for number in range(transforms.n_images)]
+    lefts, rights = np.max([begin for begin, _ in ends], axis=0), np.min([end for _, end in ends], axis=0)
+    has_pixels = np.flatnonzero(rights > lefts)
+    if len(has_pixels) == 0:
+        msg = (
+            f"the {transforms.n_images} aligned images have no pixel in common; a part that all of them show is needed: "
+            "leave out --crop (crop=False), or the images that lie apart"
+        )
+        raise InvalidConfigError(msg)
+    first, last = int(has_pixels[0]), int(has_pixels[-1])
+    step = max(1, (last - first + 1) // _N_COARSE_ROWS)
+    # coarse to fine: all pairs of rows of a tall image would be billions
+    tops = bottoms = np.unique(np.append(np.arange(first, last + 1, step), last))
+    while True:
+        top, bottom = _choose_rows(lefts, rights, tops, bottoms)
+        if step == 1:
+            left, right = max(lefts[top], lefts[bottom]), min(rights[top], rights[bottom])
+            return Window(top, int(left), bottom + 1, int(right))
+        finer = max(1, step // 8)
+        tops, bottoms = (np.unique(np.clip(np.arange(row - step, row + step + 1, finer), first, last)) for row in (top, bottom))
+        step = finer
+
+
+def _choose_rows(lefts: NDArray[np.int64], rights: NDArray[np.int64], tops: NDArray[np.intp], bottoms: NDArray[np.intp]) -> tuple[int, int]:
+    """Return the first and the last row of the largest rectangle among those that begin and end at given rows."""
+    width = np.minimum(rights[tops][:, np.newaxis], rights[bottoms]) - np.maximum(lefts[tops][:, np.newaxis], lefts[bottoms])
+    height = bottoms - tops[:, np.newaxis] + 1
+    area = np.where((width > 0) & (height > 0), width * height, 0)
+    row, column = np.unravel_index(int(area.argmax()), area.shape)
+    return int(tops[row]), int(bottoms[column])

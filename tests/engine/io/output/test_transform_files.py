@@ -74,7 +74,7 @@ def test_valid_content_is_accepted(tmp_path):
         ("image_shape", [0, 30], "height and width of 1 to"),
         ("reference", 2, "the reference of the transforms is image 2 of 2"),
         ("matrices", {}, "must be a string or a real number"),
-        ("matrices", [], "transforms of 0 images"),
+        ("matrices", [], "is image 1 of 0"),
         ("matrices", [[[1, 0, 0], [0, 1, 0]]], "matrices of 3 x 3 numbers are expected"),
         ("matrices", [[[1, 0, 0], [0, 1, 0], [0, 0, 2]]], "the last row of a matrix is not 0, 0, 1"),
         ("matrices", [[[1, 0, "a"], [0, 1, 0], [0, 0, 1]]], "could not convert string to float"),

@@ -3,10 +3,10 @@ import pytest
 
 from qmcif_engine.errors import Cancelled, InvalidConfigError
 from qmcif_engine.stack.alignment import estimation
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
 from qmcif_engine.stack.alignment.estimation import estimate_transforms
 from qmcif_engine.stack.alignment.pairs import Link
 from qmcif_engine.stack.alignment.transforms import TransformModel, apply_matrix, frame_corners
+from qmcif_engine.stack.alignment.warping import align_stack
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window

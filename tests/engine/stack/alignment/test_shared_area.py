@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.stack.alignment.aligned_stack import align_stack
-from qmcif_engine.stack.alignment.shared_area import find_shared_area
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
+from qmcif_engine.stack.alignment.warping import align_stack, find_shared_area
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
 

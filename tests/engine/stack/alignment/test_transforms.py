@@ -8,7 +8,6 @@ from qmcif_engine.stack.alignment.transforms import (
     Transforms,
     apply_matrix,
     as_matrix,
-    as_projective_matrix,
     frame_corners,
     identity_transforms,
     lift_matrix,
@@ -84,8 +83,8 @@ def test_a_homography_is_scaled_to_the_last_entry_one():
     rows = np.array(((1.01, 0.02, 3.0), (-0.02, 0.99, -4.0), (1e-4, 2e-4, 1.0)))
     points = np.array([(3.0, 8.0), (25.0, 1.0)])
 
-    assert as_projective_matrix(2 * rows)[2][2] == 1
-    np.testing.assert_allclose(as_projective_matrix(2 * rows), rows, rtol=1e-15)
+    assert as_matrix(2 * rows)[2][2] == 1
+    np.testing.assert_allclose(as_matrix(2 * rows), rows, rtol=1e-15)
     np.testing.assert_allclose(apply_matrix(2 * rows, points), apply_matrix(rows, points), rtol=1e-15)
 
 
@@ -95,11 +94,6 @@ def test_the_derivative_of_a_homography_is_that_of_small_differences():
     differences = [(apply_matrix(matrix, points + side) - apply_matrix(matrix, points - side)) / (2 * step) for side in np.eye(2) * step]
 
     np.testing.assert_allclose(linearize(matrix, points), np.stack(differences, axis=-1), atol=1e-8)
-
-
-def test_no_images_are_refused():
-    with pytest.raises(InvalidConfigError, match="transforms of 0 images were given; 1 to 65535 are needed"):
-        make_transforms(matrices=())
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 2**25)])
@@ -114,9 +108,14 @@ def test_a_reference_outside_the_stack_is_refused(reference):
         make_transforms(reference=reference)
 
 
+def test_no_images_are_refused():
+    with pytest.raises(InvalidConfigError, match="the reference of the transforms is image 0 of 0, counted from 0"):
+        make_transforms(matrices=())
+
+
 @pytest.mark.parametrize("perspective", [(0.0, 0.0), (1e-3, -2e-3)])
 def test_reduced_coordinates_keep_the_centers_of_squares(perspective):
-    matrix = np.array(as_matrix([[1.01, 0.02, 3.0], [-0.02, 0.99, -4.0]]))
+    matrix = np.array(as_matrix([[1.01, 0.02, 3.0], [-0.02, 0.99, -4.0], [0, 0, 1]]))
     matrix[2, :2] = perspective
     lowered = lower_matrix(matrix, 4)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.stack.alignment.warping import N_PHASES, TAPS_BEFORE, find_valid, resample, tabulate_weights
+from qmcif_engine.stack.alignment.warping import N_PHASES, TAPS_BEFORE, find_covered, resample, tabulate_weights
 from qmcif_engine.stack.window import Window
 
 TOLERANCE = 32 * np.finfo(np.float64).eps
@@ -58,6 +58,6 @@ def test_valid_pixels_are_those_whose_kernels_lie_inside(first_row, last_row):
     before, after = (0, 0) if is_copied else (TAPS_BEFORE, 3)
     expected = (right >= before) & (right + after < 60) & (down >= TAPS_BEFORE) & (down + 3 < 50)
 
-    found = find_valid(Window(0, 0, *shape), matrix=matrix, shape=shape)
+    found = find_covered(Window(0, 0, *shape), matrix=matrix, shape=shape)
 
     np.testing.assert_array_equal(found, expected.reshape(shape))

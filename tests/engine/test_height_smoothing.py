@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qmcif_engine.stack.height_smoothing import smooth_heights
+from qmcif_engine.depth import smooth_heights
 
 TOLERANCE = 20 * np.finfo(np.float32).eps
 

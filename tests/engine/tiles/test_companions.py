@@ -5,7 +5,7 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.decision.statistics import ROUNDING
-from qmcif_engine.tiles.sample_noise import measure_sample_noise
+from qmcif_engine.tiles.companions import measure_sample_noise
 
 SIGMA = 6.0
 
