@@ -53,7 +53,7 @@ class ActiveRun:
         self._tiles = run.pipeline.plan
         self._extremes = Extremes(1 if job.store is None else job.store.n_colors)
         # asked once: tiles that others finish while this run lasts do not count as resumed
-        self._finished = {number: [job.is_finished(number, tile) for tile in self._watched()] for number in range(len(job.parts))}
+        self._finished = {number: [job.is_finished(number, tile) for tile in self._checked_tiles()] for number in range(len(job.parts))}
         self._n_steps = [
             self._finished[number].count(False) * (run.pipeline.stack.n_decisions * part.n_images + 1)
             for number, part in enumerate(job.parts)
@@ -112,11 +112,11 @@ class ActiveRun:
         task = pipeline.measure(focus_range, **asked, client=self._client)
         description = pipeline.describe(task.focus_range)
         # noise too: tiles of another noise level cannot be used
-        noise = [] if task.measured is None else [statistics.noise for statistics in task.measured.statistics]
+        noise = [statistics.noise for statistics in task.measured.statistics]
         job.begin_part(number, [description, noise])
         is_finished = self._finished[number]
         # finished tiles are trusted only if the samples under them are still the same
-        self._check_input(number, task, (tile for tile, is_there in zip(self._watched(), is_finished, strict=True) if is_there))
+        self._check_input(number, task, (tile for tile, is_there in zip(self._checked_tiles(), is_finished, strict=True) if is_there))
         logger.info(
             "fusing %d images of shape %s, %d of %d tiles",
             pipeline.stack.n_images,
@@ -147,7 +147,7 @@ class ActiveRun:
         )
         return fused, run.report(pipeline, task.focus_range, identity=identity, n_resumed=is_finished.count(True), pixels_by_image=counts)
 
-    def _watched(self) -> Iterator[Tile]:
+    def _checked_tiles(self) -> Iterator[Tile]:
         """Yield tiles, each after a chance to stop: on a large job even looking at what is there takes long."""
         for number, tile in enumerate(self._tiles):
             if self._is_over():
@@ -165,11 +165,11 @@ class ActiveRun:
     def _gather_receipts(self, number: int, task: TileTask) -> tuple[list[str], tuple[int, ...]]:
         """Return the digests of all tiles and how many pixels each image gave, and take the extremes of the image into account.
 
-        In the order of the plan, whoever computed what and when, so that the identity is the same. Tiles that neither this run wrote nor
+        In the order of the plan, so that the identity does not depend on the order of computation. Tiles that neither this run wrote nor
         were compared with its input when it began come from a run that lost the folder to this one; they are compared now.
         """
         digests, counts = [], np.zeros(task.stack.n_images, np.int64)
-        for tile, was_there in zip(self._watched(), self._finished[number], strict=True):
+        for tile, was_there in zip(self._checked_tiles(), self._finished[number], strict=True):
             receipt = self._job.receipt(number, tile)
             if receipt.session != self._job.session and not was_there:
                 self._check_input(number, task, [tile])
@@ -183,7 +183,7 @@ class ActiveRun:
         """Write all outputs; a store is complete and only moved."""
         run, job = self._run, self._job
         for number in range(len(job.parts) if contents else 0):
-            for tile in self._watched():
+            for tile in self._checked_tiles():
                 job.check_finished(number, tile)
         built = {} if job.store is None or not isinstance(job.store.folder, Path) else {Path(str(run.outputs.image)): job.store.folder}
         if not contents and not built:

@@ -227,7 +227,7 @@ class FileRun:
         is_cancelled: Callable[[], bool] | None = None,
     ) -> list[FileReport]:
         """Compute and write everything; return a report for each time point."""
-        # a run that was killed after its last move has everything in place, and no job folder to say so
+        # a run that was killed after its last move has everything in place, and no job folder
         if self.resume and are_all_there(self.files, self.outputs.image):
             reports = self._recognize()
             if reports:
@@ -290,7 +290,7 @@ class FileRun:
         }
 
     def _describe_request(self) -> list[object]:
-        """Return what tells runs apart before a sample is read: tiles of another version, settings or planes cannot be used."""
+        """Return what distinguishes runs before a sample is read: tiles of another version, settings or planes cannot be used."""
         stack = self.pipeline.stack
         planes = [(name, kind.dtype.name, kind.channels) for name, kind in self.planes.items()]
         spans = [(span.start, span.stop) for span in self.spans]
@@ -368,7 +368,7 @@ def _list_slab_files(place: Outputs, stack: Stack) -> tuple[Path, ...]:
 
 
 def _expect(outputs: Outputs, own: dict[str, object], stack: Stack) -> dict[Location, dict[str, object]]:
-    """Return what each file has to say of how it came about; heights also tell how they were made."""
+    """Return the provenance that each file must have; that of heights includes how they were made."""
     expected = dict.fromkeys(outputs.files, own)
     if outputs.height is not None:
         expected[outputs.height.target] = own | {"height": describe_request(outputs.height, stack.metadata)}

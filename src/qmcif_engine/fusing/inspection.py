@@ -1,4 +1,4 @@
-"""What the methods compute with, for whoever wants to look at it: the focus of every image in a window, and the layers of an image."""
+"""What the methods compute with, to be looked at: the focus of every image in a window, and the layers of an image."""
 
 from __future__ import annotations
 

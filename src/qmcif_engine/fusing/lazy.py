@@ -1,4 +1,4 @@
-"""Lazy fusion: dask arrays whose tiles are computed when, and only if, somebody asks for them."""
+"""Lazy fusion: dask arrays whose tiles are computed when, and only if, they are needed."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def fuse_lazily(
     task = pipeline.measure(focus_range, with_position=with_position, with_maps=True)
     stack, companions = task.stack, task.companions
     arrange = _Arrangement(pipeline.plan, task)
-    wanted = [declared for declared in OUTPUT_MAPS.values() if declared.is_wanted_by(task)]
-    maps: dict[str, Any] = {declared.name: arrange(declared.name, declared.dtype, stack.decision_channels) for declared in wanted}
+    maps: dict[str, Any] = {name: arrange(name, OUTPUT_MAPS[name].dtype, stack.decision_channels) for name in task.wanted_maps}
     return LazyFusion(
         fused=arrange("fused", stack.dtype, stack.image_shape[2:]),
         **maps,

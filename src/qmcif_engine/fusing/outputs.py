@@ -22,9 +22,6 @@ from qmcif_engine.run.job_folder import name_job_folder, recover
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 
-LONGEST_NAME_BYTES = 255
-"""What file systems allow for one name."""
-
 CHOICE_MAPS = "choice_maps"
 """Folder, among the slabs, of the maps that say which slab was chosen."""
 
@@ -142,7 +139,6 @@ def check_outputs(stack: Stack, outputs: Outputs, further: Sequence[Path], *, n_
     What a killed run had begun to place is taken back first. A run that is resumed may replace what it was allowed to, and may find all
     of its outputs in place. `further` are the files of slabs.
     """
-    _check_length(outputs.image)
     # first of all, since outputs half placed by a killed run would look like files of the user
     with refusing(outputs.image):
         may_replace = overwrite or (recover(name_job_folder(outputs.image)) and resume)
@@ -207,18 +203,6 @@ def _check_series(target: Location, n_times: int) -> None:
         msg = (
             f"{str(target)!r} is to hold {n_times} time points; {chosen.name} holds one image: use .ome.tif, .ome.zarr or .tif, "
             "or write each point to a file of its own with --split-time, or only one with --time"
-        )
-        raise OutputError(msg)
-
-
-def _check_length(target: Location) -> None:
-    """Refuse a name that leaves no room for that of the folder where tiles wait."""
-    n_bytes = len(os.fsencode(target.name))
-    # the name of the job folder is that of the target and a suffix
-    longest = LONGEST_NAME_BYTES - len(os.fsencode(name_job_folder(target).name)) + n_bytes
-    if n_bytes > longest:
-        msg = (
-            f"the name {target.name!r} has {n_bytes} bytes; at most {longest} are needed, for tiles wait in a folder beside it: shorten it"
         )
         raise OutputError(msg)
 

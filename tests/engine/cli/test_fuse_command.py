@@ -106,7 +106,7 @@ def reduce_limits(monkeypatch, *, camera_bytes):
     """Reduce what may be held decoded as much as the pictures are, for otherwise all of them would fit into the smallest cache."""
     share = STACK_BYTES / camera_bytes
     limits = {"cache_bytes": int(share * DEFAULT_CACHE_BYTES), "memory_bytes": int(share * DEFAULT_MEMORY_BYTES)}
-    monkeypatch.setattr("qmcif_engine.cli.named_stacks.open_stack", partial(opening.open_stack, **limits))
+    monkeypatch.setattr("qmcif_engine.cli.stacks.open_stack", partial(opening.open_stack, **limits))
 
 
 def fuse_pair(images, kind, folder, *options):

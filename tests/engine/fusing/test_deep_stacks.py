@@ -51,8 +51,8 @@ PROGRAM = """
 import resource, sys
 import numpy as np
 from qmcif_engine.decision import energy
+from qmcif_engine.fusing import pipeline
 from qmcif_engine.fusing.to_file import fuse_to_file
-from qmcif_engine.run import memory
 from qmcif_engine.stack.stack import Stack, number_images
 
 def read(number, window):
@@ -63,7 +63,7 @@ def read(number, window):
 
 stack = Stack(names=number_images(int(sys.argv[1])), image_shape=(700, 700, 3), dtype=np.dtype(np.uint8), read=read)
 # windows wait in a file, however much memory this machine could spare
-memory._free_bytes = lambda: 0
+pipeline._free_bytes = lambda: 0
 # and so does what is measured of them
 energy.IN_MEMORY_BYTES = 2**20
 fuse_to_file(stack, sys.argv[2], workers=1, focus_range=(0, 255))

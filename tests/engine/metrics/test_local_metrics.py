@@ -10,8 +10,8 @@ from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 from sklearn.metrics import normalized_mutual_info_score
 
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.metrics.gradient import rate_direction, rate_strength
 from qmcif_engine.metrics.levels import convert_to_gray
+from qmcif_engine.metrics.local_metrics import rate_direction, rate_strength
 from qmcif_engine.metrics.truth import compare_colors
 
 ROUNDING = 1e-9

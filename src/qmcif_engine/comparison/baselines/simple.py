@@ -1,7 +1,12 @@
-"""Guided-filter fusion: weights from saliency, made to follow the image's edges by a guided filter at two scales.
+"""Two simple methods: the guided filter and the Laplacian pyramid.
 
-Shutao Li, Xudong Kang and Jianwen Hu, *Image fusion with guided filtering*, IEEE Transactions on Image Processing 22 (2013) 2864–2875,
-with the parameters of its section IV.
+Guided filter: weights from saliency, which follow the edges of the image by a guided filter at two scales. Shutao Li, Xudong Kang and
+Jianwen Hu, *Image fusion with guided filtering*, IEEE Transactions on Image Processing 22 (2013) 2864–2875, with the parameters of its
+section IV.
+
+Laplacian pyramid: of each coefficient the largest modulus, of the coarsest level the mean; channel by channel. Peter J. Burt and Edward H.
+Adelson, *The Laplacian pyramid as a compact image code*, IEEE Transactions on Communications 31 (1983) 532–540, with the rule of Burt and
+Kolczynski (1993) that coefficients are compared by their energy in a small window.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import numpy as np
 from scipy import ndimage
 
 from qmcif_engine.arrays import FloatArray
-from qmcif_engine.comparison.baselines.baseline import Baseline, gray_of
+from qmcif_engine.comparison.baselines import Baseline
 
 BASE_WINDOW_PX = 31
 SALIENCY_RADIUS_PX = 5
@@ -25,6 +30,10 @@ DETAIL_GUIDE = (7, 1e-6)
 
 LEAST_WEIGHT = 1e-9
 """Keeps the sum of weights from zero."""
+
+N_LEVELS = 4
+ENERGY_WINDOW_PX = 3
+TAPS = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16  # Burt's kernel with a = 3 / 8, a Gaussian nearly
 
 
 def guide_filter(weights: FloatArray, guide: FloatArray, *, radius_px: int, regularization: float) -> FloatArray:
@@ -48,9 +57,9 @@ def _window_mean(plane: FloatArray, radius_px: int) -> FloatArray:
     return mean
 
 
-def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
+def fuse_by_guided_filter(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
     """Fuse images, shape (N, C, h, w)."""
-    gray = gray_of(stack)
+    gray = stack.mean(axis=1)
     saliency = np.stack(
         [ndimage.gaussian_filter(np.abs(ndimage.laplace(plane)), SALIENCY_SIGMA_PX, radius=SALIENCY_RADIUS_PX) for plane in gray]
     )
@@ -77,5 +86,44 @@ GUIDED_FILTERING = Baseline(
     name="guided-filter",
     label="guided filter",
     paper="Li, Kang and Hu, Image fusion with guided filtering, IEEE TIP 2013",
-    fuse_planes=fuse_planes,
+    fuse_planes=fuse_by_guided_filter,
+)
+
+
+def fuse_by_pyramid(stack: FloatArray, check_cancelled: Callable[[], None], n_levels: int = N_LEVELS) -> FloatArray:
+    """Fuse images, shape (N, C, h, w), of which the coarsest level is averaged."""
+    check_cancelled()
+    shape = stack.shape[-2:]
+    # a side of one pixel cannot be halved
+    if n_levels == 0 or min(shape) == 1:
+        coarsest: FloatArray = stack.mean(axis=0)
+        return coarsest
+    coarse = _smooth(stack)[..., ::2, ::2]
+    detail = stack - _expand(coarse, shape)
+    # coefficients alternate in sign and cross 0 on every edge: energy in a window does not
+    winner = ndimage.uniform_filter(detail**2, ENERGY_WINDOW_PX, axes=(-2, -1)).argmax(axis=0)
+    finer = _expand(fuse_by_pyramid(coarse, check_cancelled, n_levels - 1), shape)
+    fused: FloatArray = finer + np.take_along_axis(detail, winner[None], axis=0)[0]
+    return fused
+
+
+def _smooth(planes: FloatArray) -> FloatArray:
+    for axis in (-2, -1):
+        planes = ndimage.correlate1d(planes, TAPS, axis=axis, mode="mirror")
+    return planes
+
+
+def _expand(coarse: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Bring a level back to the size of the finer one."""
+    spread, present = np.zeros((*coarse.shape[:-2], *shape)), np.zeros(shape)
+    # samples with zeros between them; smoothing interpolates
+    spread[..., ::2, ::2], present[::2, ::2] = coarse, 1
+    return _smooth(spread) / _smooth(present)  # the divisor is 1/4 but at a border that a small level ends near
+
+
+LAPLACIAN_PYRAMID = Baseline(
+    name="laplacian-pyramid",
+    label="Laplacian pyramid",
+    paper="Burt and Adelson, The Laplacian pyramid as a compact image code, IEEE Transactions on Communications 1983",
+    fuse_planes=fuse_by_pyramid,
 )

@@ -3,8 +3,8 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.run import memory
-from qmcif_engine.run.memory import plan_memory
+from qmcif_engine.fusing import pipeline
+from qmcif_engine.fusing.pipeline import plan_memory
 from qmcif_engine.stack.stack import Stack, number_images
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
@@ -13,7 +13,7 @@ from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES
 @pytest.fixture(autouse=True)
 def full_machine(monkeypatch):
     """Without a budget every tile then takes the least."""
-    monkeypatch.setattr(memory, "_free_bytes", lambda: 0)
+    monkeypatch.setattr(pipeline, "_free_bytes", lambda: 0)
 
 
 def plan(shape=(30000, 40000, 3), n_images=2, *, budget_bytes=None, n_workers=8, guide=False, whole_bytes=0, **changes):
@@ -48,7 +48,7 @@ def test_the_budget_decides_how_many_tiles_are_in_flight(n_tiles, n_workers, exp
 
 @pytest.mark.parametrize(("free_bytes", "expected"), [(2**50, 2), (0, 1)])
 def test_without_a_budget_there_is_a_tile_at_least(monkeypatch, free_bytes, expected):
-    monkeypatch.setattr(memory, "_free_bytes", lambda: free_bytes)
+    monkeypatch.setattr(pipeline, "_free_bytes", lambda: free_bytes)
 
     assert plan(n_workers=2).tiles_at_once == expected
 
