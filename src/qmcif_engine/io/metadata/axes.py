@@ -123,7 +123,7 @@ def name_axes(name: str, *, shape: tuple[int, ...], found: str, wanted: str | No
         return axes, shape
     is_named = [length > 1 or axis in _PLANE_AXES for length, axis in zip(shape, found, strict=True)]
     if len(axes) == sum(is_named):
-        # those of length 1 stay, under letters that mean nothing: whoever reads a block names all axes
+        # those of length 1 stay, under letters that mean nothing: a block is read with all axes named
         named, unstated = iter(axes), iter(sorted(set(ascii_uppercase) - set(axes) - set(_KNOWN_AXES)))
         return "".join(next(named if is_it else unstated) for is_it in is_named), shape
     msg = f"{name} has shape {shape} and {wanted!r} names {len(axes)} axes; one letter for each axis is needed: name them all"

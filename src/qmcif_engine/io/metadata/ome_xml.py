@@ -1,4 +1,4 @@
-"""OME-XML: read from a TIFF file, taken as hostile, and what tifffile writes of an image."""
+"""OME-XML: read from a TIFF file, whose claims are checked first, and what tifffile writes of an image."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_description(text: str, path: Location) -> None:
 
 
 def parse_ome(text: str, path: Location) -> ImageMetadata | None:
-    """Return what is said of the first image, once nothing in the text can make a reader take memory on its word.
+    """Return what is said of the first image, once nothing in the text makes a reader take memory for a mere claim.
 
     Every number that tifffile makes a list of is checked here, before tifffile sees it.
 

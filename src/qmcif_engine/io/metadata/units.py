@@ -15,23 +15,15 @@ LONGEST_DESCRIPTION = 2**16
 """Characters of what an image says in words that are kept."""
 
 _WHITE = "#ffffff"
-_UNITS = {
-    "angstrom": ("Å", 1e-10),
-    "picometer": ("pm", 1e-12),
-    "nanometer": ("nm", 1e-9),
-    "micrometer": ("µm", 1e-6),
-    "millimeter": ("mm", 1e-3),
-    "centimeter": ("cm", 1e-2),
-    "decimeter": ("dm", 1e-1),
-    "meter": ("m", 1.0),
-    "inch": ("in", 0.0254),
-}
-"""Symbol in OME-XML and length in meters."""
+UNIT_SYMBOLS = {"angstrom": "Å", "picometer": "pm", "nanometer": "nm", "micrometer": "µm", "millimeter": "mm", "centimeter": "cm"}
+UNIT_SYMBOLS |= {"decimeter": "dm", "meter": "m", "inch": "in"}
+"""Units of length as OME-NGFF names them and OME-XML writes them."""
 
+_METERS = {"angstrom": 1e-10, "picometer": 1e-12, "nanometer": 1e-9, "micrometer": 1e-6, "millimeter": 1e-3, "centimeter": 1e-2}
+_METERS |= {"decimeter": 1e-1, "meter": 1.0, "inch": 0.0254}
 _SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _SECONDS |= {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
-UNIT_SYMBOLS = {name: symbol for name, (symbol, _) in _UNITS.items()}
 _MICROMETER_SPELLINGS = ("um", "μm", "\\u00b5m", "micron", "microns")  # the second with the Greek letter, the third as ImageJ writes it
 _SPELLINGS = {symbol.lower(): name for name, symbol in UNIT_SYMBOLS.items()} | dict.fromkeys(_MICROMETER_SPELLINGS, "micrometer")
 
@@ -42,12 +34,12 @@ def parse_unit(spelling: object) -> str | None:
         return None
     word = spelling.strip().lower()
     name = _SPELLINGS.get(word, word)
-    return name if name in _UNITS else None
+    return name if name in _METERS else None
 
 
 def convert_length(length: float, unit: str, *, to: str) -> float:
     """Return a length in another unit."""
-    return length if unit == to else length * _UNITS[unit][1] / _UNITS[to][1]
+    return length if unit == to else length * _METERS[unit] / _METERS[to]
 
 
 def to_one_unit(steps: Mapping[str, float | None], units: Mapping[str, object]) -> ImageMetadata:

@@ -19,8 +19,7 @@ from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PLANES
 from qmcif_engine.io.metadata.units import parse_length
-from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
-from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage
 from qmcif_engine.stack.window import Window
 
 _DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
@@ -52,14 +51,21 @@ def describe(location: Path, number: int) -> MicroscopeImage:
         rectangle, scene = _find_rectangle(file, number)
         sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
         _check_pieces(file, sizes, location, scene=scene)
-        dtype = np.dtype(_DTYPES[kind])
-        return MicroscopeImage(
-            axes="".join(sizes),
-            shape=tuple(sizes.values()),
-            dtype=dtype,
-            metadata=_describe(file.raw_metadata, dtype),
-            copying=Copying.WORTHWHILE,
-        )
+        root = ElementTree.fromstring(file.raw_metadata)
+    # in meters
+    steps = {entry.get("Id"): parse_length(entry.findtext("Value")) for entry in root.iterfind("Metadata/Scaling/Items/Distance")}
+    channels = root.findall(f"{_IMAGE}/Dimensions/Channels/Channel")
+    shown = {entry.get("Id"): entry.findtext("Color") for entry in root.iterfind("Metadata/DisplaySetting/Channels/Channel")}
+    n_bits = root.findtext(f"{_IMAGE}/ComponentBitCount", "")
+    return MicroscopeImage(
+        sizes=sizes,
+        dtype=np.dtype(_DTYPES[kind]),
+        steps={axis: step * 1e6 if (step := steps.get(axis)) else None for axis in "XYZ"},
+        names=[channel.get("Name", "") for channel in channels],
+        colors=[_parse_color(shown.get(channel.get("Id")) or channel.findtext("Color")) for channel in channels],
+        n_bits=int(n_bits) if n_bits.isdecimal() else 0,
+        copying=Copying.WORTHWHILE,
+    )
 
 
 def read(location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
@@ -110,23 +116,6 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
         given = f"{len(found)} of {n_planes} planes ({', '.join(f'{axis} {sizes[axis]}' for axis in axes)}) of this scene"
         remedy = "choose another scene with --image (image=), or export those that were recorded"
         raise refuse_content(location, given=given, needed="each of them", remedy=remedy)
-
-
-def _describe(text: str, dtype: np.dtype[Any]) -> ImageMetadata:
-    """Return what the XML of a file says; whatever makes no sense is left out."""
-    root = ElementTree.fromstring(text)
-    # in meters
-    steps = {entry.get("Id"): parse_length(entry.findtext("Value")) for entry in root.iterfind("Metadata/Scaling/Items/Distance")}
-    channels = root.findall(f"{_IMAGE}/Dimensions/Channels/Channel")
-    shown = {entry.get("Id"): entry.findtext("Color") for entry in root.iterfind("Metadata/DisplaySetting/Channels/Channel")}
-    n_bits = root.findtext(f"{_IMAGE}/ComponentBitCount", "")
-    return describe_channels(
-        {axis: step * 1e6 if (step := steps.get(axis)) else None for axis in "XYZ"},
-        names=[channel.get("Name", "") for channel in channels],
-        colors=[_parse_color(shown.get(channel.get("Id")) or channel.findtext("Color")) for channel in channels],
-        n_bits=int(n_bits) if n_bits.isdecimal() else 0,
-        dtype=dtype,
-    )
 
 
 def _parse_color(text: str | None) -> str:

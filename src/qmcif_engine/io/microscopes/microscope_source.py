@@ -27,7 +27,7 @@ from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSour
 from qmcif_engine.io.input.image_file import check_claimed_size, load_extra, refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
 from qmcif_engine.io.metadata.axes import AxisPlan, describe_axes, name_axes, plan_axes
-from qmcif_engine.io.metadata.units import LONGEST_NAME, to_one_unit
+from qmcif_engine.io.metadata.units import LONGEST_NAME, parse_length, to_one_unit
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -86,13 +86,17 @@ class MicroscopeImage:
 
     Attributes
     ----------
-    axes : str
-        One letter an axis: T, C, Z, Y, X, S (samples of a pixel), or another one.
-    shape : tuple of int
+    sizes : dict
+        Length of every axis, named by a letter: T, C, Z, Y, X, S (samples of a pixel), or another one.
+    dtype : dtype
+    steps : mapping
+        Micrometers from one sample to the next along X, Y and Z.
+    names, colors : sequence of str
+        Of the channels, empty where one has none; colors as ``#rrggbb``.
+    n_bits : int
+        How many bits of each sample are used; 0 where the file does not say it.
     plane_axes : str
         Rows and columns of what the library reads at once.
-    dtype : dtype
-    metadata : ImageMetadata
     needed_bytes : int
         What the file has to hold for it at least; 0 where its samples are compressed.
     stored_bytes : int
@@ -101,14 +105,37 @@ class MicroscopeImage:
         Whether planes can be read by window.
     """
 
-    axes: str
-    shape: tuple[int, ...]
+    sizes: dict[str, int]
     dtype: np.dtype[Any]
-    metadata: ImageMetadata
+    steps: Mapping[str, float | None]
+    names: Sequence[str]
+    colors: Sequence[str]
+    n_bits: int
     needed_bytes: int = 0
     stored_bytes: int = 0
     plane_axes: str = "YX"
     copying: Copying = Copying.NEEDED
+
+    @property
+    def axes(self) -> str:
+        """One letter an axis."""
+        return "".join(self.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of every axis."""
+        return tuple(self.sizes.values())
+
+    @property
+    def metadata(self) -> ImageMetadata:
+        """What is known of the image beside its samples; what is incomplete is left out."""
+        is_depth = self.dtype.kind == "u" and 0 < self.n_bits < 8 * self.dtype.itemsize
+        return replace(
+            to_one_unit({axis: parse_length(step) for axis, step in self.steps.items()}, dict.fromkeys("XYZ", "µm")),
+            channel_names=tuple(name[:LONGEST_NAME] for name in self.names) if all(self.names) else (),
+            channel_colors=tuple(self.colors) if all(self.colors) else (),
+            significant_bits=self.n_bits if is_depth else None,
+        )
 
 
 class MicroscopeSource(FrameSource):
@@ -212,15 +239,3 @@ def _check_size(found: MicroscopeImage, plan: AxisPlan, path: Path, *, is_whole:
 def _take_stamp(location: Path) -> tuple[int, int]:
     status = location.stat()
     return status.st_size, status.st_mtime_ns
-
-
-def describe_channels(
-    steps: Mapping[str, float | None], *, names: Sequence[str], colors: Sequence[str], n_bits: int, dtype: np.dtype[Any]
-) -> ImageMetadata:
-    """Return metadata from steps in micrometers and from names, colors and bits of channels; what is incomplete is left out."""
-    return replace(
-        to_one_unit(steps, dict.fromkeys("XYZ", "µm")),
-        channel_names=tuple(name[:LONGEST_NAME] for name in names) if names and all(names) else (),
-        channel_colors=tuple(colors) if colors and all(colors) else (),
-        significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,
-    )

@@ -25,13 +25,7 @@ _JPEG_2000 = (COMPRESSION.APERIO_JP2000_RGB, COMPRESSION.JPEG2000)
 # a smooth image may become nearly nothing: no ratio of sizes shows that a header lies
 _UNBOUNDED = (*_JPEG_2000, COMPRESSION.ZSTD, COMPRESSION.LZMA)
 _BOUNDED = (COMPRESSION.NONE, COMPRESSION.LZW, COMPRESSION.ADOBE_DEFLATE, COMPRESSION.DEFLATE, COMPRESSION.PACKBITS, JPEG)
-_COLOR_COUNTS: dict[int, int] = {
-    PHOTOMETRIC.MINISBLACK: 1,
-    PHOTOMETRIC.MINISWHITE: 1,
-    PHOTOMETRIC.PALETTE: 1,
-    PHOTOMETRIC.RGB: 3,
-    PHOTOMETRIC.YCBCR: 3,
-}
+_GRAY, _COLORS = (PHOTOMETRIC.MINISBLACK, PHOTOMETRIC.MINISWHITE, PHOTOMETRIC.PALETTE), (PHOTOMETRIC.RGB, PHOTOMETRIC.YCBCR)
 _COLOR_NAMES = {"SEPARATED": "CMYK", "CIELAB": "Lab"}
 _KINDS: dict[int, str] = {SAMPLEFORMAT.UINT: "unsigned integer", SAMPLEFORMAT.INT: "signed integer", SAMPLEFORMAT.IEEEFP: "float"}
 # cameras of 10, 12 and 14 bits pack their samples; the library unpacks them
@@ -63,10 +57,10 @@ def is_multichannel(page: TiffPage) -> bool:
 
 def _list_color_faults(page: TiffPage) -> Iterator[tuple[str, str, str]]:
     """Yield what is given, what is needed and the remedy for colors and extra channels whose meaning would have to be guessed."""
-    n_colors = _COLOR_COUNTS.get(page.photometric)
+    n_colors = 1 if page.photometric in _GRAY else 3 if page.photometric in _COLORS else 0
     kind = getattr(page.photometric, "name", str(page.photometric))
     # a JPEG decoder returns RGB; elsewhere the conversion would be ours to guess
-    if n_colors is None or (page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG):
+    if n_colors == 0 or (page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG):
         yield f"{_COLOR_NAMES.get(kind, kind)} colors", "gray or RGB", "convert the image to RGB and save it again"
     elif not 0 <= page.samplesperpixel - n_colors <= 1:
         remedy = "save the channels as separate gray files or mark three of them as RGB"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tifffile import COMPRESSION, PHOTOMETRIC, TiffPage
 
-from qmcif_engine.io.input.image_file import refuse_damaged, translate_failures
+from qmcif_engine.io.input.image_file import refuse_damaged
 from qmcif_engine.io.input.segments import OpenFile, SegmentCache, fill_from_segments
 from qmcif_engine.io.remote import RemoteFile
 from qmcif_engine.io.remote_path import Location
@@ -33,10 +33,6 @@ class TiffPlane:
     ----------
     path : Path
         What messages call the file.
-    location : Path
-        The file, absolute.
-    stamp : tuple of int
-        Size and time of change of the file when its directory was read.
     number : int
         Which page, for messages and as part of the key of the cache.
     shape : tuple of int
@@ -60,8 +56,6 @@ class TiffPlane:
     """
 
     path: Location
-    location: Location
-    stamp: tuple[int, int]
     number: int
     shape: tuple[int, int, int, int]
     stored_dtype: np.dtype[Any]
@@ -94,23 +88,18 @@ class TiffPlane:
         """Return the plane that lies so many bytes behind this one and has no directory of its own."""
         return replace(self, offsets=self.offsets + n_bytes, number=number)
 
-    def read(self, window: Window, cache: SegmentCache) -> NDArray[Any]:
+    def read(self, window: Window, *, file: OpenFile | RemoteFile, cache: SegmentCache) -> NDArray[Any]:
         """Return the samples of one window, shape (h, w, number of samples), in native byte order.
 
         Parameters
         ----------
         window : Window
+        file : OpenFile or RemoteFile
+            As it was when its directory was read: offsets of another version would read senseless samples.
         cache : SegmentCache
-            Where decoded strips and tiles are kept, and the file is kept open.
+            Where decoded strips and tiles are kept.
         """
-        return translate_failures(lambda _: self._read(window, cache), self.path)
-
-    def _read(self, window: Window, cache: SegmentCache) -> NDArray[Any]:
         planes = np.empty((self.shape[0], *window.shape, self.shape[3]), self.decoded_dtype)
-        file = cache.files.open(self.location)
-        # offsets of another version of the file would read senseless samples
-        if file.stamp() != self.stamp:
-            raise refuse_damaged(self.path, "it was changed after it was opened")
         if self.has_plain_rows:
             self._fill_from_rows(planes, window, file)
         else:
@@ -157,7 +146,7 @@ class TiffPlane:
             down, across = (first // length for first, length in zip(corner, self.segment_shape, strict=True))
             # planes that are stored apart come one after the other
             index = (plane * n_down + down) * n_across + across
-            return cache.fetch((self.location, self.number, index), partial(self._decode, index, file))
+            return cache.fetch((self.path.absolute(), self.number, index), partial(self._decode, index, file))
 
         for plane in range(self.shape[0]):
             fill_from_segments(planes[plane], window.slices, lengths=self.segment_shape, fetch=partial(fetch, plane))
@@ -186,17 +175,15 @@ class TiffPlane:
         return segment if segment.size == decoded.size else segment.copy()
 
 
-def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: tuple[int, int]) -> TiffPlane:
+def lay_out_page(page: TiffPage, path: Location) -> TiffPlane:
     """Return where the samples of a page are; nothing of it may be read before the page has passed the checks.
 
     Parameters
     ----------
     page : TiffPage
         Of a file that is still open.
-    path, location : Location
-        What messages call the file, and where it is.
-    stamp : tuple of int
-        From `file_stamp`.
+    path : Location
+        What messages call the file.
     """
     # tifffile's order: separate samples, depth, length, width, contiguous samples
     n_planes, _, height, width, n_beside = page.shaped
@@ -205,8 +192,6 @@ def lay_out_page(page: TiffPage, *, path: Location, location: Location, stamp: t
     is_plain = page.compression == COMPRESSION.NONE and page.predictor == 1 and page.fillorder == 1
     return TiffPlane(
         path=path,
-        location=location,
-        stamp=stamp,
         number=page.index,
         shape=(n_planes, height, width, n_beside),
         stored_dtype=np.dtype(page.dtype).newbyteorder(page.parent.byteorder),

@@ -46,9 +46,8 @@ class TiffSource(FrameSource):
         self._path, self._location, self._cache, self._axes = path, path.absolute(), cache, axes
         # one thread reads a directory, the others wait for what it found
         self._lock = threading.Lock()
-        self._plan, self.description, self._planes = self._load(0)
+        self._plan, self.description, self._planes, self._stamp = self._load(0)
         plane = next(iter(self._planes.values()))  # all are alike
-        self._stamp = plane.stamp
         is_whole = self.description.orientation != UPRIGHT or not plane.is_windowed
         self.copying = Copying.NEEDED if is_whole else Copying.NEVER if plane.has_plain_rows else Copying.WORTHWHILE
 
@@ -67,50 +66,55 @@ class TiffSource(FrameSource):
         n_samples = self._plan.length("S")
         # each plane once, however many of its samples are asked for
         places = {channel // n_samples for channel in channels}
-        planes = {place: self._plane(position, place).read(window, self._cache) for place in places}
+        planes = {place: self._read_plane(position, place, window) for place in places}
         if list(channels) == list(range(n_samples)):
             return planes[0]
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
 
     def decode(self, position: FramePosition) -> NDArray[Any]:
         """Return a frame with all its channels."""
-        planes = [self._plane(position, place) for place in range(self._plan.length("C"))]
-        decoded = [plane.read(Window.whole(plane.shape[1:3]), self._cache) for plane in planes]
-        return turn_upright(decoded[0] if len(decoded) == 1 else np.concatenate(decoded, axis=2), self.description.orientation)
+        whole = Window(0, 0, self._plan.length("Y"), self._plan.length("X"))
+        planes = [self._read_plane(position, place, whole) for place in range(self._plan.length("C"))]
+        return turn_upright(planes[0] if len(planes) == 1 else np.concatenate(planes, axis=2), self.description.orientation)
 
-    def _plane(self, position: FramePosition, place: int) -> TiffPlane:
+    def _read_plane(self, position: FramePosition, place: int, window: Window) -> NDArray[Any]:
         number = self._plan.plane_number(position, place)
         with self._lock:
             if number not in self._planes:
-                planes = self._load(position.time).planes
-                if planes[number].stamp != self._stamp:
-                    raise refuse_damaged(self._path, "it was changed after it was opened")
-                self._planes |= planes
-            return self._planes[number]
+                self._planes |= self._load(position.time).planes
+            plane = self._planes[number]
+        return translate_failures(lambda _: plane.read(window, file=self._open(), cache=self._cache), self._path)
+
+    def _open(self) -> OpenFile | RemoteFile:
+        file = self._cache.files.open(self._location)
+        if file.stamp() != self._stamp:
+            raise refuse_damaged(self._path, "it was changed after it was opened")
+        return file
 
     def _load(self, time: int) -> _Acquisition:
         return translate_failures(
-            lambda path: _read_acquisition(self._cache.files.open(self._location), path, self._location, axes=self._axes, time=time),
+            lambda path: _read_acquisition(self._cache.files.open(self._location), path, axes=self._axes, time=time),
             self._path,
         )
 
 
 class _Acquisition(NamedTuple):
-    """The layout of one file: all planes of one time point, by their number."""
+    """The layout of one file: all planes of one time point, by their number; and the size and time of change that it had."""
 
     plan: AxisPlan
     description: SourceDescription
     planes: dict[int, TiffPlane]
+    stamp: tuple[int, int]
 
 
-def _read_acquisition(file: OpenFile | RemoteFile, path: Location, location: Location, *, axes: str | None, time: int) -> _Acquisition:
+def _read_acquisition(file: OpenFile | RemoteFile, path: Location, *, axes: str | None, time: int) -> _Acquisition:
     """Read the directory of a file, and nothing of its samples; files that its description names are never followed.
 
     Parameters
     ----------
     file : OpenFile or RemoteFile
-    path, location : Location
-        What messages call the file, and where it is.
+    path : Location
+        What messages call the file.
     axes : str, optional
         Names of the axes according to the user.
     time : int
@@ -130,7 +134,7 @@ def _read_acquisition(file: OpenFile | RemoteFile, path: Location, location: Loc
             )
         plan = _plan_series(series, path, axes)
         keyframe = series.keyframe
-        first = _lay_out_checked(keyframe, path, location, stamp=stamp)
+        first = _lay_out_checked(keyframe, path, file_bytes=stamp[0])
         description = describe_frames(
             plan,
             repr(str(path)),
@@ -140,8 +144,9 @@ def _read_acquisition(file: OpenFile | RemoteFile, path: Location, location: Loc
             has_alpha=not is_multichannel(keyframe) and plan.length("S") in (2, 4),
             orientation=_find_orientation(keyframe),
         )
-        planes = {number: _find_plane(series, first, number=number, n_planes=plan.n_planes) for number in plan.planes_at(time)}
-        return _Acquisition(plan, description, planes)
+        numbers = plan.planes_at(time)
+        planes = {number: _find_plane(series, first, number, n_planes=plan.n_planes, file_bytes=stamp[0]) for number in numbers}
+        return _Acquisition(plan, description, planes, stamp)
 
 
 class FileStream(io.RawIOBase):
@@ -241,22 +246,22 @@ def _plan_series(series: TiffPageSeries, path: Location, axes: str | None) -> Ax
     return plan
 
 
-def _lay_out_checked(page: TiffPage, path: Location, location: Location, *, stamp: tuple[int, int]) -> TiffPlane:
+def _lay_out_checked(page: TiffPage, path: Location, *, file_bytes: int) -> TiffPlane:
     """Return where the samples of a page are, once it passed every check; fewer may be claimed of one that will be decoded as a whole."""
     check_content(page, path)
-    plane = lay_out_page(page, path=path, location=location, stamp=stamp)
+    plane = lay_out_page(page, path)
     is_whole = _find_orientation(page) != UPRIGHT or not plane.is_windowed
-    check_segments(page, path, file_bytes=stamp[0], max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS)
+    check_segments(page, path, file_bytes=file_bytes, max_pixels=MAX_PIXELS if is_whole else MAX_WINDOWED_PIXELS)
     return plane
 
 
-def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_planes: int) -> TiffPlane:
+def _find_plane(series: TiffPageSeries, first: TiffPlane, number: int, *, n_planes: int, file_bytes: int) -> TiffPlane:
     """Return the layout of one plane of a series, whether it has a directory of its own or lies behind the first."""
     keyframe, path = series.keyframe, first.path
     # ImageJ describes one page and lets all others follow its samples without directories
     if series.dataoffset is not None and keyframe.compression == COMPRESSION.NONE:
         n_bytes = keyframe.nbytes
-        if series.dataoffset + n_planes * n_bytes > first.stamp[0]:
+        if series.dataoffset + n_planes * n_bytes > file_bytes:
             raise refuse_damaged(path, f"{n_planes} images do not fit into it")
         start = series.dataoffset - int(first.offsets[0])
         return first.shifted(start + number * n_bytes, number=number)
@@ -268,7 +273,7 @@ def _find_plane(series: TiffPageSeries, first: TiffPlane, *, number: int, n_plan
     # the hash covers size, type, compression and layout
     if not isinstance(page, TiffPage) or page.hash != keyframe.hash:
         raise refuse_damaged(path, f"page {number + 1} is not of the same kind as the others")
-    plane = _lay_out_checked(page, path, first.location, stamp=first.stamp)
+    plane = _lay_out_checked(page, path, file_bytes=file_bytes)
     # color tables are not part of the hash
     if plane.dtype != first.dtype or (plane.palette is None) != (first.palette is None):
         raise refuse_damaged(path, f"page {number + 1} has a color table of another kind than the others")
