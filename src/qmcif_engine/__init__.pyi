@@ -10,13 +10,13 @@ from qmcif_engine.errors import (
     InvalidImageError as InvalidImageError,
     QmcifError as QmcifError,
 )
-from qmcif_engine.fusing.batch import BatchRow as BatchRow, Group as Group, find_groups as find_groups, run_batch as run_batch
-from qmcif_engine.fusing.file_run import FileReport as FileReport
-from qmcif_engine.fusing.in_memory import FusionResult as FusionResult, fuse as fuse
-from qmcif_engine.fusing.inspection import decompose as decompose, focus_response as focus_response
-from qmcif_engine.fusing.lazy import LazyFusion as LazyFusion, fuse_lazily as fuse_lazily
-from qmcif_engine.fusing.outputs import SlabLayout as SlabLayout
-from qmcif_engine.fusing.to_file import fuse_in_slabs as fuse_in_slabs, fuse_to_file as fuse_to_file
+from qmcif_engine.pipeline.batch import BatchRow as BatchRow, Group as Group, find_groups as find_groups, run_batch as run_batch
+from qmcif_engine.pipeline.file_run import FileReport as FileReport
+from qmcif_engine.pipeline.in_memory import FusionResult as FusionResult, fuse as fuse
+from qmcif_engine.pipeline.inspection import decompose as decompose, focus_response as focus_response
+from qmcif_engine.pipeline.lazy import LazyFusion as LazyFusion, fuse_lazily as fuse_lazily
+from qmcif_engine.pipeline.outputs import SlabLayout as SlabLayout
+from qmcif_engine.pipeline.to_file import fuse_in_slabs as fuse_in_slabs, fuse_to_file as fuse_to_file
 from qmcif_engine.io.input.file_stack import FileStack as FileStack
 from qmcif_engine.io.input.image_file import ImageFile as ImageFile
 from qmcif_engine.io.input.open import read_image as read_image, open_stack as open_stack

@@ -12,10 +12,10 @@ from qmcif_engine import __version__
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.stacks import check_alignment, estimate_transforms, open_inputs, prepare_inputs, report_decoding, report_misplaced
 from qmcif_engine.cli.terminal import peak_memory_bytes, progress_bar
-from qmcif_engine.fusing.outputs import label_times
 from qmcif_engine.io.input.file_stack import FileStack
 from qmcif_engine.io.output.formats import name_beside
 from qmcif_engine.io.output.stack_output import check_stack_output, write_stack
+from qmcif_engine.pipeline.outputs import label_times
 from qmcif_engine.stack.alignment.transforms import Transforms
 
 DEFAULT_MODEL = "similarity"

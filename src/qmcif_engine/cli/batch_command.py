@@ -12,9 +12,9 @@ from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.stacks import gather_outputs, gather_settings
 from qmcif_engine.cli.terminal import printable, report_compilation
 from qmcif_engine.errors import ExecutionError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.batch import BatchRow, BatchStatus, Group, find_groups, run_batch, run_list
 from qmcif_engine.io.output.formats import choose_format
 from qmcif_engine.io.output.placement import ready_folder
+from qmcif_engine.pipeline.batch import BatchRow, BatchStatus, Group, find_groups, run_batch, run_list
 from qmcif_engine.run.job_folder import JOB_SUFFIX
 
 

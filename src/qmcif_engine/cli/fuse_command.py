@@ -14,10 +14,10 @@ from qmcif_engine.cli import stacks
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import peak_memory_bytes, printable, progress_bar, report_compilation, show_bytes, show_seconds
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.fusing.batch import run_list
-from qmcif_engine.fusing.file_run import FileReport, FileRun
-from qmcif_engine.fusing.outputs import label_times
 from qmcif_engine.io.input.file_stack import FileStack
+from qmcif_engine.pipeline.batch import run_list
+from qmcif_engine.pipeline.file_run import FileReport, FileRun
+from qmcif_engine.pipeline.outputs import label_times
 from qmcif_engine.run.execution import connect_to_scheduler, count_workers
 from qmcif_engine.run.job_folder import name_job_folder, recover
 from qmcif_engine.stack.preparation import prepare_stack

@@ -14,7 +14,6 @@ from qmcif_engine.config.fusion_config import FusionConfig, parse_assignment, pr
 from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError
-from qmcif_engine.fusing.outputs import Outputs, SlabLayout
 from qmcif_engine.io.input.file_order import list_files
 from qmcif_engine.io.input.file_stack import FileStack
 from qmcif_engine.io.input.open import open_stack
@@ -22,6 +21,7 @@ from qmcif_engine.io.limits import LARGEST_SETTINGS_BYTES, read_bounded
 from qmcif_engine.io.output.placement import check_place
 from qmcif_engine.io.output.transform_files import load_transforms_of_times, save_transforms, save_transforms_of_times
 from qmcif_engine.io.remote_path import Location, RemotePath
+from qmcif_engine.pipeline.outputs import Outputs, SlabLayout
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.alignment.transforms import Transforms
 from qmcif_engine.stack.deciding import join_guide

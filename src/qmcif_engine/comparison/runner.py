@@ -25,11 +25,11 @@ from qmcif_engine.comparison.record import Record, Score, digest_file
 from qmcif_engine.comparison.tables import name_inner
 from qmcif_engine.compiled import single_thread
 from qmcif_engine.errors import Cancelled
-from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.io.output.placement import ready_folder
 from qmcif_engine.metrics import EvaluationProgress, evaluate
 from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
+from qmcif_engine.pipeline.in_memory import fuse
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ import tifffile
 from PIL import Image
 
 from qmcif_engine.cli import main
-from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.input.open import read_image
 from qmcif_engine.io.output.formats import write_image
+from qmcif_engine.pipeline.in_memory import fuse
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 MAPS = {"source_index.tif", "base_map.tif", "detail_map.tif", "confidence.tif"}
@@ -209,7 +209,7 @@ def test_a_map_never_overwrites_a_source(stack, tmp_path, capsys):
 
 
 def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(pair, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("qmcif_engine.fusing.pipeline.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr("qmcif_engine.pipeline.pipeline.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
 
     request = ["fuse", *pair, "-o", str(tmp_path / "confidence.tif"), "--maps", str(tmp_path)]
     assert "name of a map too" in refused(capsys, request)

@@ -156,7 +156,7 @@ def test_a_target_is_checked_once_before_the_run(monkeypatch, tmp_path):
         checked.append(given)
         return check_target(*given, **how)
 
-    monkeypatch.setattr("qmcif_engine.fusing.outputs.check_target", checking)
+    monkeypatch.setattr("qmcif_engine.pipeline.outputs.check_target", checking)
 
     assert main(["fuse", str(tmp_path / "stack.tif"), "-o", str(tmp_path / "made.ome.tif"), *CHEAP, "--quiet"]) == 0
     assert len(checked) == 1

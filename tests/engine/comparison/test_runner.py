@@ -16,9 +16,9 @@ from qmcif_engine.comparison.record import RECORD_NAME
 from qmcif_engine.comparison.runner import Task, fused_path, index_path, make_score, run_everywhere
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, InvalidImageError, OutputError
-from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.input.open import read_image
 from qmcif_engine.io.output.formats import write_image
+from qmcif_engine.pipeline.in_memory import fuse
 from tests.scenes import write_set
 
 OURS = Method(name="default", settings=FusionConfig())

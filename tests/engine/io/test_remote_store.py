@@ -15,9 +15,9 @@ import zarr
 from qmcif_engine import FusionConfig
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io import remote
 from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.run.job import EncodedTile, Job
 
 KEY = "results/fused.ome.zarr"
@@ -128,7 +128,7 @@ def test_the_store_is_hidden_again_where_maps_cannot_be_placed(bucket, stack_fil
         message = "no space left"
         raise OutputError(message)
 
-    monkeypatch.setattr("qmcif_engine.fusing.active_run.place_contents", fail)
+    monkeypatch.setattr("qmcif_engine.pipeline.active_run.place_contents", fail)
     arguments = ["fuse", str(stack_file), "-o", f"{bucket.address}/{KEY}", "--maps", str(tmp_path / "maps"), *ARGUMENTS]
     assert main(arguments) == 2
     assert f"{KEY}/zarr.json" not in bucket.list_keys()

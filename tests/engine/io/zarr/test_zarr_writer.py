@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import zarr
 
-from qmcif_engine.fusing.active_run import grow_smaller_levels
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, assemble_content, block_windows
 from qmcif_engine.io.zarr import zarr_writer
 from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageStore, measure_extremes
+from qmcif_engine.pipeline.active_run import grow_smaller_levels
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 

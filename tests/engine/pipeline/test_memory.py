@@ -3,8 +3,8 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.fusing import pipeline
-from qmcif_engine.fusing.pipeline import plan_memory
+from qmcif_engine.pipeline import pipeline
+from qmcif_engine.pipeline.pipeline import plan_memory
 from qmcif_engine.stack.stack import Stack, number_images
 from qmcif_engine.tiles.plan import plan_tiles
 from qmcif_engine.tiles.planes import SAMPLES_IN_MEMORY_BYTES

@@ -10,9 +10,9 @@ import tifffile
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest
 from qmcif_engine.errors import Cancelled, InvalidConfigError, OutputError, QmcifError
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.outputs import SlabLayout, plan_slabs
-from qmcif_engine.fusing.to_file import fuse_in_slabs
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.outputs import SlabLayout, plan_slabs
+from qmcif_engine.pipeline.to_file import fuse_in_slabs
 from qmcif_engine.stack.stack import stack_arrays
 
 CONFIG = FusionConfig().replaced({"iterations": 2})

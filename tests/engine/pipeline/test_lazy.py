@@ -4,10 +4,10 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.lazy import fuse_lazily
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.formats import write_image
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.lazy import fuse_lazily
 from qmcif_engine.stack.preparation import prepare_stack
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

@@ -13,12 +13,12 @@ import zarr
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest, height_map
 from qmcif_engine.errors import Cancelled, ExecutionError, InvalidConfigError, InvalidImageError, OutputError
-from qmcif_engine.fusing.file_run import FileRun
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.outputs import Outputs
-from qmcif_engine.fusing.pipeline import Pipeline
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.output.moves import Journal, Move
+from qmcif_engine.pipeline.file_run import FileRun
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.outputs import Outputs
+from qmcif_engine.pipeline.pipeline import Pipeline
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.run.job import Job
 from qmcif_engine.run.lock import RunLock
 from qmcif_engine.run.measurement import measure_run
@@ -138,7 +138,7 @@ def test_cancelling_leaves_a_state_that_can_be_resumed(images, expected, tmp_pat
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "f.tif"), expected.fused)
 
 
-@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.io.output.moves.sync_folder", "qmcif_engine.fusing.pipeline.TileTask"])
+@pytest.mark.parametrize("place", ["os.fsync", "qmcif_engine.io.output.moves.sync_folder", "qmcif_engine.pipeline.pipeline.TileTask"])
 def test_an_interruption_while_the_run_is_prepared_leaves_nothing(images, tmp_path, monkeypatch, place):
     def interrupt(*_, **__):
         raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from qmcif_engine.config.fusion_config import PRESETS, FusionConfig, Representation
 from qmcif_engine.errors import Cancelled, InvalidConfigError, InvalidImageError
-from qmcif_engine.fusing.in_memory import FusionProgress, fuse
+from qmcif_engine.pipeline.in_memory import FusionProgress, fuse
 from qmcif_engine.stack.samples import FocusRange, measure_focus_range
 from qmcif_engine.stack.synthetic import make_focus_stack
 

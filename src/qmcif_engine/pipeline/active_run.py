@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.errors import Cancelled
-from qmcif_engine.fusing.outputs import Outputs
-from qmcif_engine.fusing.pipeline import Pipeline
-from qmcif_engine.fusing.results import FusedPart, JoinedSlabs, join_times, stack_slabs
 from qmcif_engine.io.output.formats import place_contents
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote_path import RemotePath
 from qmcif_engine.io.zarr.zarr_writer import Extremes, ImageArray, ImageStore, halve_window
+from qmcif_engine.pipeline.outputs import Outputs
+from qmcif_engine.pipeline.pipeline import Pipeline
+from qmcif_engine.pipeline.results import FusedPart, JoinedSlabs, join_times, stack_slabs
 from qmcif_engine.run.execution import FusionProgress, Steps, run_tiles
 from qmcif_engine.run.job import EncodedTile, Job
 from qmcif_engine.run.job_folder import digest
@@ -31,7 +31,7 @@ from qmcif_engine.tiles.task import FusedTile, TileTask
 if TYPE_CHECKING:
     from distributed import Client
 
-    from qmcif_engine.fusing.file_run import FileReport, FileRun
+    from qmcif_engine.pipeline.file_run import FileReport, FileRun
 
 logger = logging.getLogger(__name__)
 

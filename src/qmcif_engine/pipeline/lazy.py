@@ -11,7 +11,7 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.fusing.pipeline import Pipeline
+from qmcif_engine.pipeline.pipeline import Pipeline
 from qmcif_engine.run.execution import new_name, tile_graph
 from qmcif_engine.stack.samples import FocusRanges, GivenRanges
 from qmcif_engine.stack.stack import Stack

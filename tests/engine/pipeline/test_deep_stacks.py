@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.stack.stack import Stack, number_images
 
 CONFIG = FusionConfig().replaced({"tile_px": 128, "smoothness": 0.0})
@@ -51,8 +51,8 @@ PROGRAM = """
 import resource, sys
 import numpy as np
 from qmcif_engine.decision import energy
-from qmcif_engine.fusing import pipeline
-from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.pipeline import pipeline
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.stack.stack import Stack, number_images
 
 def read(number, window):

@@ -15,7 +15,7 @@ import yaozarrs
 
 from qmcif_engine.cli import fuse_command, main
 from qmcif_engine.errors import ExecutionError
-from qmcif_engine.fusing import active_run
+from qmcif_engine.pipeline import active_run
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "effort=fast", "--quiet"]

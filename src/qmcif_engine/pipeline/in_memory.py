@@ -13,7 +13,7 @@ import numpy as np
 from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.fusing.pipeline import Pipeline
+from qmcif_engine.pipeline.pipeline import Pipeline
 from qmcif_engine.run.execution import FusionProgress, Steps
 from qmcif_engine.stack.deciding import choose_deciding_channels
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES, FocusRanges, GivenRanges, list_bounds

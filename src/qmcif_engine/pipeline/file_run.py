@@ -18,8 +18,14 @@ import numpy as np
 from qmcif_engine import __version__
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import describe_request
-from qmcif_engine.fusing.active_run import ActiveRun
-from qmcif_engine.fusing.outputs import (
+from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.io.output.formats import choose_format
+from qmcif_engine.io.output.placement import check_sources_kept
+from qmcif_engine.io.output.windowed_image import StackImage
+from qmcif_engine.io.remote_path import Location, RemotePath
+from qmcif_engine.io.zarr.zarr_writer import ImageStore
+from qmcif_engine.pipeline.active_run import ActiveRun
+from qmcif_engine.pipeline.outputs import (
     Outputs,
     are_all_there,
     check_outputs,
@@ -28,14 +34,8 @@ from qmcif_engine.fusing.outputs import (
     plan_slabs,
     refuse_other_result,
 )
-from qmcif_engine.fusing.pipeline import Pipeline
-from qmcif_engine.fusing.results import stack_slabs
-from qmcif_engine.io.input.open import open_stack
-from qmcif_engine.io.output.formats import choose_format
-from qmcif_engine.io.output.placement import check_sources_kept
-from qmcif_engine.io.output.windowed_image import StackImage
-from qmcif_engine.io.remote_path import Location, RemotePath
-from qmcif_engine.io.zarr.zarr_writer import ImageStore
+from qmcif_engine.pipeline.pipeline import Pipeline
+from qmcif_engine.pipeline.results import stack_slabs
 from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.run.job_folder import name_job_folder

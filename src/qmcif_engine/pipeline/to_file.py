@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.depth import HeightRequest
-from qmcif_engine.fusing.file_run import FileReport, FileRun
-from qmcif_engine.fusing.outputs import Outputs, SlabLayout
 from qmcif_engine.io.remote_path import Location, locate
+from qmcif_engine.pipeline.file_run import FileReport, FileRun
+from qmcif_engine.pipeline.outputs import Outputs, SlabLayout
 from qmcif_engine.run.execution import FusionProgress
 from qmcif_engine.stack.samples import GivenRanges
 from qmcif_engine.stack.stack import Stack

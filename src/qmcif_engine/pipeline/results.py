@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from qmcif_engine.arrays import BoolArray, SampleArray
 from qmcif_engine.depth import HeightRequest, assemble_heights, choose_height_scale
-from qmcif_engine.fusing.outputs import Outputs
 from qmcif_engine.io.output.formats import describe_map
 from qmcif_engine.io.output.placement import map_path
 from qmcif_engine.io.output.windowed_image import ImageContent, WindowedImage, assemble_content, block_windows, join_contents
 from qmcif_engine.io.remote_path import RemotePath
+from qmcif_engine.pipeline.outputs import Outputs
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import FocusRanges
 from qmcif_engine.stack.stack import FindValid, Stack

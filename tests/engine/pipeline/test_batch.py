@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.errors import Cancelled, ImageFileError, InvalidConfigError, OutputError
-from qmcif_engine.fusing.batch import BatchStatus, Group, check_name, find_groups, parse_pattern, run_batch
+from qmcif_engine.pipeline.batch import BatchStatus, Group, check_name, find_groups, parse_pattern, run_batch
 
 
 def make(root, *names):

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmcif_engine.fusing.results import stack_slabs
 from qmcif_engine.io.output.windowed_image import ArrayImage
+from qmcif_engine.pipeline.results import stack_slabs
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.window import Window
