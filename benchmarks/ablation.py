@@ -16,7 +16,7 @@ from result_files import Cell, save_result
 
 from qmcif_engine.cli import main as run_command
 from qmcif_engine.comparison.ablation import SETTING_ROWS, TERM_ROWS, plan_ablation
-from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.config.fusion_config import PRESETS
 
 PAIRS = Path(__file__).parents[2] / "shared" / "data" / "mffw"
 CHANGES = {"detail_sparsity": 2.0}

@@ -18,7 +18,7 @@ from typing import Any
 from result_files import Cell, save_result
 
 from qmcif_engine.cli import main as run_command
-from qmcif_engine.comparison.baselines import BASELINES
+from qmcif_engine.comparison.methods import BASELINES
 
 SET = "mfi_whu"
 PAIRS = Path(__file__).parents[2] / "shared" / "data" / SET

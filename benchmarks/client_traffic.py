@@ -20,8 +20,8 @@ from separate_cluster import separate_cluster
 from tornado.iostream import IOStream
 
 from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qmcif_engine.fusing.active_run import PartSink
+from qmcif_engine.pipeline.active_run import PartSink
 from qmcif_engine.run.execution import Steps, run_tiles
 from qmcif_engine.run.job import Job, PartKind, PlaneKind
 from qmcif_engine.stack.window import Window

@@ -16,8 +16,8 @@ from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
 from napari_qmcif.layers_in import choose_planes
-from napari_qmcif.retouch_session import RetouchSession, RetouchSubject
-from qmcif_engine import FusionConfig, make_lazy_focus_stack
+from napari_qmcif.retouch import RetouchSession
+from qmcif_engine import make_lazy_focus_stack
 
 SHAPE = (4000, 6000)
 SIDES_PX = (64, 256, 512)
@@ -40,16 +40,14 @@ def measure(images, application):
     source = viewer.add_image(images, rgb=True, visible=False)
     rows, columns = np.ogrid[: SHAPE[0], : SHAPE[1]]
     index = ((rows // 300 + columns // 300) % n_images).astype(np.uint16)
-    subject = RetouchSubject(
-        stack=choose_planes(source, 0, point=(0, 0, 0)),
+    session = RetouchSession(
+        viewer,
+        choose_planes(source, 0, point=(0, 0, 0)),
         fused=viewer.add_image(images[0].copy(), rgb=True, visible=False),
         index=viewer.add_image(index, rgb=False, contrast_limits=(0, n_images - 1), visible=False),
-        config=FusionConfig(),
-        focus_range=(0.0, 255.0),
     )
-    session = RetouchSession(viewer, subject)
     strokes = Strokes(session, application)
-    strokes.paint((50, 50), 32)  # compiles
+    strokes.paint((50, 50), 32)  # compiles, and measures the focus range
     for side_px in SIDES_PX:
         times = [strokes.paint((700 * turn + 400, 900 * turn + 400), side_px) for turn in range(N_REPEATS)]
         print(

@@ -18,8 +18,9 @@ import numpy as np
 from result_files import Cell, save_result
 
 from qmcif_engine import evaluate, read_image, write_image
-from qmcif_engine.comparison.baselines import BASELINES, Baseline, find_baseline, fuse_with
+from qmcif_engine.comparison.baselines import Baseline, fuse_with
 from qmcif_engine.comparison.datasets import ImageSet, find_dataset
+from qmcif_engine.comparison.methods import BASELINES, find_baseline
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 REFERENCES = (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from string import ascii_lowercase
 
 import numpy as np
 from scipy import ndimage
 
+from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.stack.stack import stack_arrays
+from qmcif_engine.stack.synthetic import make_focus_stack
 from qmcif_engine.stack.window import Window
 
 SINGLE_EPS = float(np.finfo(np.float32).eps)
@@ -105,3 +108,11 @@ class ArrayPlanes:
 
     def has_clipped(self):
         return self.highest is not None and bool((self._images >= self.highest * 254 / 255).any())
+
+
+def write_set(folder, name, *, n_images=2, shape=(48, 64), has_truth=True, seed=1):
+    """Write one scene as `qmcif benchmark` takes it: NAME_a.png, NAME_b.png, … and NAME_truth.png."""
+    stack = make_focus_stack(n_images=n_images, shape=shape, seed=seed)
+    names = [*ascii_lowercase[:n_images], *(["truth"] if has_truth else [])]
+    for role, image in zip(names, [*stack.images, stack.truth], strict=False):
+        write_image(folder / f"{name}_{role}.png", image, overwrite=True)

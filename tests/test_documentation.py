@@ -17,8 +17,8 @@ import yaml
 
 import qmcif_engine
 from qmcif_engine import make_focus_stack, write_image, write_stack
-from qmcif_engine.cli.chosen_settings import gather_settings
 from qmcif_engine.cli.parser import build_parser
+from qmcif_engine.cli.stacks import gather_settings
 from qmcif_engine.io.input.open import open_stack
 
 ROOT = Path(__file__).parents[1]

@@ -95,8 +95,7 @@ def shown(value: object) -> str:
 
 
 def test_the_settings_table_has_one_row_a_setting_with_the_values_of_both_presets() -> None:
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.config.presets import PRESETS
+    from qmcif_engine.config.fusion_config import PRESETS, FusionConfig
 
     names = [full.split(".") for full in FusionConfig.setting_fields()]
     paper, default = (PRESETS[name].to_dict() for name in ("paper", "default"))
@@ -141,7 +140,7 @@ def test_few_constants_of_the_default_rule_are_chosen_and_fewer_fitted() -> None
 
 
 def test_the_reach_of_a_tile_is_the_sum_of_the_document() -> None:
-    from qmcif_engine.config.presets import PRESETS
+    from qmcif_engine.config.fusion_config import PRESETS
     from qmcif_engine.decision.energy import RULE
 
     rows = table_rows("Reach of every term in pixels")

@@ -43,7 +43,7 @@ EXCEPTIONS = {
     # what a client of a cluster that is gone logs while it connects again
     "qmcif_engine/run/cluster.py": {"asyncio.CancelledError"},
     # what Zarr's own stores do: its loop, one for all threads of Dask, waits for no file and no server
-    "qmcif_engine/io/zarr/zarr_input.py": {"asyncio", "asyncio.to_thread"},
+    "qmcif_engine/io/zarr/zarr_checks.py": {"asyncio", "asyncio.to_thread"},
 }
 
 

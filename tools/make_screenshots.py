@@ -114,7 +114,7 @@ class Session:
         self.widget.result.value = self.viewer.layers["focus stack: fused"]
         self.widget.other.value = self.viewer.layers["focus stack"]
         self.widget.wipes.value = True
-        self.widget.row.follow(self.widget.measure_at(200, 300))
+        self.widget.row.attempt(lambda: self.widget.measure_at(200, 300))
         self.wait_until(lambda: not self.widget.row.is_running)
         self.take("compare")
         self.widget.wipes.value = False
@@ -137,7 +137,7 @@ class Session:
                 images = make_focus_stack(n_images=3, shape=(256, 384), seed=len(name)).images
                 for number, image in enumerate(images[:n_images]):
                     Image.fromarray(image).save(folder / "stacks" / name / f"{number}.png")
-            self.widget.form.folder.value, self.widget.results.value = folder / "stacks", folder / "results"
+            self.widget.form.folder.value, self.widget.form.results.value = folder / "stacks", folder / "results"
             self.widget.row.start()
             self.wait_until(lambda: not self.widget.row.is_running)
             self.widget.inspect(1)

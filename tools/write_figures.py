@@ -22,15 +22,23 @@ from quality_rows import FLOORS, PRESENT, load_rows, tabulate  # noqa: E402
 from result_files import FOLDER, Cell, Result, load_result  # noqa: E402
 
 from qmcif_engine.comparison.ablation import SETTING_ROWS, TERM_ROWS, AblationRow  # noqa: E402
-from qmcif_engine.comparison.baselines import BASELINES  # noqa: E402
-from qmcif_engine.comparison.published import ABLATION_SYMBOLS, ABLATIONS, PUBLISHED_SETS  # noqa: E402
-from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, format_figure, mark_table  # noqa: E402
+from qmcif_engine.comparison.methods import BASELINES  # noqa: E402
+from qmcif_engine.comparison.report import emphasize  # noqa: E402
+from qmcif_engine.comparison.tables import (  # noqa: E402
+    ABLATION_SYMBOLS,
+    ABLATIONS,
+    PUBLISHED_SETS,
+    SYMBOLS,
+    Origin,
+    TableRow,
+    format_figure,
+    mark_table,
+)
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FIGURES = re.compile(r"(<!-- figures: ([a-z0-9_ -]+) -->\n).*?(<!-- end of figures -->)", flags=re.DOTALL)
 PRESETS = "quality_presets"
 SETS = {"lytro": "lytro", "mffw": "mffw", "mfi_whu": "MFI-WHU", "nyu_d": "NYU-D"}
-SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB")
 SHIFTS = {
     "lytro": (-0.028, -0.011, 0.004, -0.015, -0.001, -0.002),
     "mffw": (-0.031, 0.005, 0.028, -0.001, 0.001, 0.003),
@@ -111,8 +119,7 @@ def render_beside_published(result: Result, set_name: str) -> str:
     printed = {} if published is None else published.means
     rows = [TableRow(label=name, origin=Origin.PUBLISHED, means=means) for name, means in printed.items()]
     table = mark_table([*measured, *rows])
-    cells = zip(table.rows, emphasize_rows(table), strict=True)
-    lines = [[label, row.origin.value, *figures] for row, (label, *figures) in cells]
+    lines = [[row.label, row.origin.value, *emphasize(row, table.symbols)] for row in table.rows]
     return join_table(["method", "figures", *table.symbols], lines) + describe_origin(result)
 
 
@@ -197,18 +204,8 @@ def render_borders(result: Result) -> str:
         own = [
             TableRow(label=str(row["method"]), origin=Origin.MEASURED, means={symbol: row[symbol] for symbol in symbols}) for row in rows
         ]
-        lines += [[scored, *cells] for cells in emphasize_rows(mark_table(own))]
+        lines += [[scored, row.label, *emphasize(row, symbols)] for row in mark_table(own).rows]
     return join_table(["scored", "method", *symbols], lines) + describe_origin(result)
-
-
-def emphasize_rows(table: ComparisonTable) -> list[list[str]]:
-    """Return label and figures of each row, the best of a column bold, the second best italic."""
-    wraps = {Mark.BEST: "**", Mark.SECOND: "*", Mark.NONE: ""}
-    lines = []
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        figures = [(format_figure(row.means.get(symbol), symbol=symbol), wraps[marks[symbol]]) for symbol in table.symbols]
-        lines.append([row.label, *(f"{wrap}{figure}{wrap}" for figure, wrap in figures)])
-    return lines
 
 
 def average_columns(rows: Sequence[Mapping[str, Cell]]) -> list[float]:
@@ -237,7 +234,7 @@ def render_ablation(result: Result) -> str:
         for one, own in zip(rows, means, strict=True):
             cells = [f"**{cell}**" if cell == top else cell for cell, top in zip(show_figures(own), best, strict=True)]
             printed = ABLATIONS[one.label]
-            lines.append([f"{one.group}: {one.label}" if one.group else one.label, "measured here", *cells])
+            lines.append([one.full_label, "measured here", *cells])
             lines.append(["", "published", *(format_figure(printed.get(symbol), symbol=symbol) for symbol in SYMBOLS)])
     return join_table(["setting", "figures", *SYMBOLS], lines) + describe_origin(result)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -11,10 +12,15 @@ from napari.layers import Layer
 from napari.types import LayerDataTuple
 from numpy.typing import NDArray
 
-from napari_qmcif.layers_in import N_COLORS, ChosenStack, drop_opacity, name_axis
+from napari_qmcif.layers_in import N_COLORS, ChosenStack, list_axes, stack_arrays
 from napari_qmcif.layers_out import describe_fused
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import FusionProgress, QmcifError, Stack, Transforms, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
+from qmcif_engine import FusionProgress, QmcifError, Stack, open_stack, prepare_stack, suggest_alignment, suggest_even_exposure
+
+
+def drop_opacity(image: Any) -> Any:  # noqa: ANN401 - any array
+    """Return an image without its opacity, lazy where it is lazy."""
+    return image[..., :N_COLORS] if image.ndim == 3 else image
 
 
 def read_samples(image: Any, *, job: EngineWorker) -> NDArray[Any]:  # noqa: ANN401 - any array
@@ -44,47 +50,35 @@ def _open_images(images: Sequence[Any], *, n_channels: int, job: EngineWorker) -
 def open_channels(stacks: Sequence[ChosenStack], decided_by: int, *, job: EngineWorker) -> Stack:
     """Return several channels of one scene as a stack in which one of them decides and all of them follow."""
     channels = [stack.cut_images() for stack in stacks]
-    # dask is imported only where a layer is lazy
-    if all(isinstance(image, np.ndarray) for images in channels for image in images):
-        join: Callable[..., Any] = np.stack
-    else:
-        from dask.array import stack as join
-    joined = [join(images, axis=-1) for images in zip(*channels, strict=True)]
+    joined = [stack_arrays(images, -1) for images in zip(*channels, strict=True)]
     return open_stack(joined, axes="YXC", channels=[decided_by + 1]).watched(job.check_cancelled)
 
 
 def align_images(images: Sequence[Any], stack: ChosenStack, *, job: EngineWorker) -> Stack:
-    """Return the images of a chosen stack, or what was read of them, aligned and evened out as it says."""
+    """Return the images of a chosen stack, or what was read of them, aligned and evened out as its fields specify."""
     return prepare(_open_images(images, n_channels=stack.n_channels, job=job), stack, job=job)
 
 
 def prepare(opened: Stack, stack: ChosenStack, *, job: EngineWorker) -> Stack:
-    """Return a stack aligned and evened out as the chosen stack says; movement and brightness are estimated once."""
-    if not stack.is_prepared:
-        return opened
+    """Return a stack aligned and evened out as the chosen stack specifies; movement and brightness are estimated once."""
 
     def report(done: int, total: int) -> None:
         job.report(FusionProgress(done, total))
 
-    def estimate() -> Transforms | None:
-        job.note(f"aligning {stack.n_images} images")
-        return prepare_stack(
-            opened, align=stack.align, reference=stack.reference, on_progress=report, check_cancelled=job.check_cancelled
-        ).transforms
+    def estimate(words: str, **wanted: Any) -> Stack:  # noqa: ANN401 - what is wanted of the engine
+        job.note(f"{words} {stack.n_images} images")
+        known: dict[str, Any] = {"reference": stack.reference, "on_progress": report, "check_cancelled": job.check_cancelled}
+        return prepare_stack(opened, **known, **wanted)
 
-    transforms = stack.transforms
+    transforms, correction = stack.transforms, None
     if transforms is None and stack.align != "none":
         # previews and runs share the estimate, which takes longer than a preview
-        transforms = _once(stack, stack.align, estimate)
-    if not stack.even_exposure:
-        return prepare_stack(opened, transforms=transforms)
-
-    # compared once they coincide: an edge that moved would count as a difference of brightness
-    def compare() -> Any:  # noqa: ANN401 - a correction of the engine
-        job.note(f"comparing the brightness of {stack.n_images} images")
-        return prepare_stack(opened, transforms=transforms, reference=stack.reference, even_exposure=True).correction
-
-    return prepare_stack(opened, transforms=transforms, correction=_once(stack, f"exposure, {stack.align}", compare))
+        transforms = _once(stack, stack.align, lambda: estimate("aligning", align=stack.align).transforms)
+    if stack.even_exposure:
+        # compared once they coincide: an edge that moved would count as a difference of brightness
+        compare = partial(estimate, "comparing the brightness of", transforms=transforms, even_exposure=True)
+        correction = _once(stack, f"exposure, {stack.align}", lambda: compare().correction)
+    return prepare_stack(opened, transforms=transforms, correction=correction)
 
 
 def make_aligned_layer(stack: ChosenStack, *, job: EngineWorker) -> list[LayerDataTuple]:
@@ -103,7 +97,7 @@ def _place_behind(stack: ChosenStack) -> dict[str, Any]:
     if stack.axis is None:
         return stack.placement.with_depth(1.0, start=0.0, unit="pixel", label="focus")
     layer = stack.layers[0]
-    label = name_axis(layer, stack.axis).removeprefix("axis ")
+    label = list_axes(layer)[stack.axis]
     place: dict[str, Any] = {"start": float(layer.translate[stack.axis]), "unit": str(layer.units[stack.axis])}
     return stack.placement.with_depth(stack.z_step[0], **place, label="focus" if label.isdigit() else label)
 
@@ -118,9 +112,9 @@ class Advice(NamedTuple):
 def advise(stack: ChosenStack, *, job: EngineWorker) -> Advice:
     """Return advice for a stack whose images visibly moved or differ in brightness, as far as nothing is done about it."""
     opened = _open_images(stack.cut_images(), n_channels=stack.n_channels, job=job)
-    moved = stack.align == "none" and stack.transforms is None and _once(stack, "hint", lambda: _try(suggest_alignment, opened))
-    differs = not stack.even_exposure and _once(stack, "exposure hint", lambda: _try(suggest_even_exposure, opened))
-    # a judgment that was cut short is empty, which must not pass for a good sign
+    moved = stack.align == "none" and stack.transforms is None and _once(stack, "hint", lambda: _suggest(suggest_alignment, opened))
+    differs = not stack.even_exposure and _once(stack, "exposure hint", lambda: _suggest(suggest_even_exposure, opened))
+    # an interrupted suggestion is empty, which must not be taken for none
     job.check_cancelled()
     words = [f"neighboring images moved by about {moved.movement_px:.0f} px"] if moved else []
     words += [f"brightness or color differ by about {100 * differs.difference:.0f} %"] if differs else []
@@ -128,22 +122,14 @@ def advise(stack: ChosenStack, *, job: EngineWorker) -> Advice:
     return Advice("; ".join(words), changes | ({"even_exposure": True} if differs else {}))
 
 
-def _try(judge: Callable[[Stack], Any], opened: Stack) -> Any:  # noqa: ANN401 - a suggestion, or None
+def _suggest(find: Callable[[Stack], Any], opened: Stack) -> Any:  # noqa: ANN401 - a suggestion, or None
     try:
-        return judge(opened)
+        return find(opened)
     except QmcifError:  # the fusion itself will report what is wrong
         return None
 
 
-class _Found(NamedTuple):
-    """Something found out about a stack, and what it was found from."""
-
-    arrays: tuple[ref[Any], ...]
-    cut: tuple[Any, ...]
-    value: Any
-
-
-_found: WeakKeyDictionary[Layer, dict[str, _Found]] = WeakKeyDictionary()
+_found: WeakKeyDictionary[Layer, dict[str, tuple[list[ref[Any]], tuple[Any, ...], Any]]] = WeakKeyDictionary()
 """What was found out stays known while the layers hold the same arrays, so that previews and runs share it."""
 
 
@@ -151,11 +137,9 @@ def _once(stack: ChosenStack, kind: str, find: Callable[[], Any]) -> Any:  # noq
     """Return what was found before for the same images, else find it."""
     known = _found.setdefault(stack.layers[0], {})
     cut = (stack.axis, stack.index, stack.left_out, stack.reference, stack.transforms)
-    last = known.get(kind)
-    # a new array may get the address of one that is gone, but then the reference is dead and matches nothing
-    if last is not None and last.cut == cut and [id(array()) for array in last.arrays] == [id(array) for array in stack.arrays]:
-        return last.value
-    value = find()
     # weakly: what is known of an array must not keep it in memory
-    known[kind] = _Found(tuple(ref(array) for array in stack.arrays), cut, value)
-    return value
+    arrays = [ref(array) for array in stack.arrays]
+    # of one array there is one such reference, so that these can be compared where arrays cannot
+    if kind not in known or known[kind][1] != cut or list(map(id, known[kind][0])) != list(map(id, arrays)):
+        known[kind] = arrays, cut, find()
+    return known[kind][2]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from napari.layers import Layer
 
-from napari_qmcif.layers_in import ChosenStack
+from napari_qmcif.fusing import choose_images
+from napari_qmcif.layers_in import ChosenStack, list_axes
 from napari_qmcif.layers_out import list_files
-from napari_qmcif.run_options import RunOptions
-from napari_qmcif.stack_series import list_axes
+from napari_qmcif.preferences import ALL, RunOptions
 from qmcif_engine import InvalidImageError, QmcifError, open_stack
 
 OUTPUT_NAME = "fused.tif"
@@ -56,8 +56,10 @@ def options_of(stack: ChosenStack) -> RunOptions:
     )
 
 
-def write_command(stack: ChosenStack, *, preset: str, changes: Mapping[str, Any]) -> str:
+def write_command(layers: Sequence[Layer], options: RunOptions, *, preset: str, changes: Mapping[str, Any]) -> str:
     """Return the command line that gives the same result as Run; refuse images that lie in no file, which a command cannot reach."""
+    # all time points and channels of a file are what the command takes
+    stack = choose_images(layers, replace(options, scope=ALL)).first
     paths = _list_paths(stack)
     if not paths or not (stack.axis is None or _is_same_stack(paths, stack)):
         msg = "the images do not lie in files as they are shown; such files are needed for a command: save them first, or copy as Python"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from magicgui.widgets import CheckBox, Container, FloatSlider
+from magicgui.widgets import CheckBox, FloatSlider
 from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtCore import QTimer
@@ -17,29 +17,27 @@ from napari_qmcif.aligning import align_images
 from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel
 from napari_qmcif.layers_in import ChosenStack, finest_level, transform_of
 from napari_qmcif.preview import find_middle, find_visible_area
-from napari_qmcif.work_row import WorkRow
+from napari_qmcif.work_row import Page, WorkRow
 from napari_qmcif.worker import EngineWorker
-from qmcif_engine import FusionConfig, InvalidImageError, focus_response
+from qmcif_engine import FusionConfig, InvalidImageError, Window, focus_response
 
 BLINK_MILLISECONDS = 600
 LARGEST_AREA_PX = 2**17
 """Pixels of the largest area whose focus is measured: so much takes seconds, not minutes."""
 
 
-def measure_area(stack: ChosenStack, area: tuple[int, ...], settings: tuple[FusionConfig, Any], *, job: EngineWorker) -> list[float]:
+def measure_area(stack: ChosenStack, area: Window, settings: tuple[FusionConfig, Any], *, job: EngineWorker) -> list[float]:
     """Return the focus response of every image, the mean over an area; runs in a worker thread."""
     opened = align_images(stack.cut_images(), stack, job=job)
     config, focus_range = settings
-    top, left, bottom, right = area
-    levels = focus_response(opened, (top, left, bottom, right), config=config, focus_range=focus_range, check_cancelled=job.check_cancelled)
+    levels = focus_response(opened, area, config=config, focus_range=focus_range, check_cancelled=job.check_cancelled)
     return [float(level) for level in levels.mean(axis=(1, 2))]
 
 
-class CompareWidget(Container[Any]):
+class CompareWidget(Page):
     """A wipe or blink between two layers, and bars with the focus of every image at a pixel or in what the canvas shows."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        self._viewer = napari_viewer
         self.result = LayerBox(napari_viewer, out.is_fused_or_flat, label="Result")
         tip = "Another result, or a source: a stack is shown where its slider stands"
         self.other = LayerBox(napari_viewer, out.is_source, label="Beside", tooltip=tip)
@@ -48,19 +46,19 @@ class CompareWidget(Container[Any]):
         self.blinks = CheckBox(text="Blink between both")
         tip = "How sharp every image is there: why was this pixel taken from its image?"
         self.points = CheckBox(text="Focus where I click", tooltip=tip)
-        self.row, self.plot, self.title = WorkRow(self._measure_shown, text="Sharpness of every image"), BarPlot(), MessageLabel()
-        choices: Container[Any] = Container(widgets=[self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points])
-        choices.margins = (0, 0, 0, 0)
-        super().__init__(widgets=[choices, self.row], labels=False)
-        self.native.layout().addWidget(self.title)
-        self.native.layout().addWidget(self.plot)
+        self.title, self.plot = MessageLabel(), BarPlot()
+        choices = [self.result, self.other, self.wipes, self.wipe_at, self.blinks, self.points]
+        row = WorkRow(self._measure_shown, text="Sharpness of every image")
+        super().__init__(napari_viewer, choices, row, self.title, self.plot)
         # owned by the page: it ends with it
         self._timer = QTimer(self.native)
         self._timer.setInterval(BLINK_MILLISECONDS)
         self._timer.timeout.connect(self._blink)
         self._wiped: Layer | None = None
         self._shown_before: list[Layer] = []
-        self.result.changed.connect(self._choose_other)
+        # that of another result is another layer
+        for follow in (self._remove_wipe, self._choose_other):
+            self.result.changed.connect(follow)
         for part in (self.result, self.other, self.wipes, self.wipe_at):
             part.changed.connect(self._wipe)
         self.blinks.changed.connect(self._toggle_blinking)
@@ -70,7 +68,7 @@ class CompareWidget(Container[Any]):
     def shut_down(self) -> None:
         """Leave the layers as they were and let go of the viewer."""
         self.blinks.value = self.wipes.value = False
-        self.row.cancel()
+        super().shut_down()
         if self._on_click in self._viewer.mouse_drag_callbacks:
             self._viewer.mouse_drag_callbacks.remove(self._on_click)
 
@@ -80,11 +78,11 @@ class CompareWidget(Container[Any]):
         self._choose_other()
 
     def measure_at(self, row: int, column: int) -> EngineWorker:
-        """Show the focus of every image at one pixel of the result."""
+        """Return the work that shows the focus of every image at one pixel of the result."""
         fused = self.result.value
         parts, place = out.find_parts(fused, list(self._viewer.layers)), out.find_place(fused, self._viewer.dims.point)
         taken = int(np.asarray(finest_level(parts["source_index"])[(*place, row, column)])) if "source_index" in parts else None
-        return self._measure((row, column, row + 1, column + 1), taken=taken, title=f"focus at row {row}, column {column}")
+        return self._measure(Window(row, column, row + 1, column + 1), f"focus at row {row}, column {column}", taken=taken)
 
     def _choose_other(self) -> None:
         """Compare a result with its source where nothing else was chosen."""
@@ -96,28 +94,21 @@ class CompareWidget(Container[Any]):
                 self.other.value = layer
 
     def _measure_shown(self) -> EngineWorker:
-        dims = self._viewer.dims
-        area = find_visible_area(self._find_stack(), displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
-        middle = find_middle(area, LARGEST_AREA_PX)
-        return self._measure(tuple(middle), taken=None, title=f"mean focus of {middle.shape[1]} x {middle.shape[0]} px in view")
+        middle = find_middle(find_visible_area(self._find_stack(), self._viewer.dims), LARGEST_AREA_PX)
+        return self._measure(middle, f"mean focus of {middle.shape[1]} x {middle.shape[0]} px in view")
 
-    def _measure(self, area: tuple[int, ...], *, taken: int | None, title: str) -> EngineWorker:
+    def _measure(self, area: Window, title: str, *, taken: int | None = None) -> EngineWorker:
         stack = self._find_stack()
         names = out.name_images(stack)
-        worker = EngineWorker(measure_area, stack, area, out.read_settings(self.result.value))
 
         def show(levels: list[float]) -> None:
             # focus has no unit; shares of the sharpest image can be read
             highest = max(levels) or 1.0
-            figures = {
-                f"{number}: {name}": level / highest for number, (name, level) in enumerate(zip(names, levels, strict=True), start=1)
-            }
-            self.plot.show_figures(figures, marked=taken, theme=self._viewer.theme)
-            self.title.say(title + ("" if taken is None else f"; taken from image {taken + 1}, {names[taken]}"))
+            shares = [(f"{number}: {name}", level / highest) for number, (name, level) in enumerate(zip(names, levels, strict=True), 1)]
+            self.plot.show_figures(dict(shares), marked=taken)
+            self.title.show_text(title + ("" if taken is None else f"; taken from image {taken + 1}, {names[taken]}"))
 
-        worker.returned.connect(show)
-        worker.start()
-        return worker
+        return EngineWorker(measure_area, stack, area, out.read_settings(self.result.value), on_return=show)
 
     def _find_stack(self) -> ChosenStack:
         fused = self.result.value
@@ -153,18 +144,14 @@ class CompareWidget(Container[Any]):
             for level in (first.data if first.multiscale else [first.data])
         ]
         shown: Any = levels if first.multiscale else levels[0]
-        key = str(first.unique_id)
-        if self._wiped is not None and self._wiped in self._viewer.layers and self._wiped.metadata[out.METADATA_KEY]["of"] == key:
+        if self._wiped is not None and self._wiped in self._viewer.layers:
             # the same layer while the line moves: another one would be added at every step of the slider
             self._wiped.data = shown
         else:
-            self._remove_wipe()
             look = {} if first.rgb else {"contrast_limits": first.contrast_limits, "colormap": first.colormap, "gamma": first.gamma}
-            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {out.METADATA_KEY: {"part": "wipe", "of": key}}}
-            # a new layer is selected by napari; what was selected is what a person works with
-            selected = set(self._viewer.layers.selection)
-            self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
-            self._viewer.layers.selection = selected
+            look |= {"rgb": first.rgb, "multiscale": first.multiscale, "metadata": {out.METADATA_KEY: {"part": "wipe"}}}
+            with out.selection_kept(self._viewer):
+                self._wiped = self._viewer.add_image(shown, name="wipe", **look, **transform_of(first))
         self._show_only(self._wiped, second)
 
     def _remove_wipe(self) -> None:

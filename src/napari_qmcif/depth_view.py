@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pint
-from magicgui.widgets import CheckBox, ComboBox, Container, FloatSpinBox, PushButton, SpinBox
+from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, PushButton, SpinBox
 from napari.layers import Layer
+from napari.types import LayerDataTuple
 from napari.viewer import Viewer
-from numpy.typing import NDArray
 
 from napari_qmcif import layers_out as out
-from napari_qmcif.aligning import align_images
+from napari_qmcif.aligning import align_images, drop_opacity
 from napari_qmcif.form_parts import LayerBox
-from napari_qmcif.layers_in import ChosenStack, Placement, drop_opacity, finest_level
-from napari_qmcif.work_row import WorkRow
+from napari_qmcif.layers_in import ChosenStack, Placement, finest_level
+from napari_qmcif.work_row import Page, WorkRow
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import InvalidImageError, QmcifError, fuse, height_map
 
@@ -35,16 +36,11 @@ def is_depth_map(layer: Layer) -> bool:
     return out.is_index_map(layer) or out.part_of(layer) == "height"
 
 
-class HeightSurface(NamedTuple):
-    """Corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out."""
+def make_surface(depth: Any) -> tuple[Any, Any, int]:  # noqa: ANN401 - any array
+    """Return the surface of a map, shape (Y, X), of numbers of images, whole or between them.
 
-    corners: Any
-    triangles: Any
-    stride: int
-
-
-def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
-    """Return the surface of a map, shape (Y, X), of numbers of images, whole or between them."""
+    That is corners (V, 3) in pixels and images, triangles (F, 3), and by how much the map was thinned out.
+    """
     stride = 1
     while -(-depth.shape[0] // stride) * -(-depth.shape[1] // stride) > LARGEST_N_CORNERS:
         stride += 1
@@ -56,7 +52,7 @@ def make_surface(depth: Any) -> HeightSurface:  # noqa: ANN401 - any array
     number = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
     first, right, below, across = (part.ravel() for part in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]))
     triangles = np.concatenate([np.stack([first, right, below], 1), np.stack([right, across, below], 1)])
-    return HeightSurface(corners, triangles, stride)
+    return corners, triangles, stride
 
 
 def color_surface(layer: Layer | None, stride: int, *, depths: tuple[float, float], place: out.Place = ()) -> dict[str, Any]:
@@ -102,24 +98,24 @@ def show_depth(
     # an earlier surface goes first: it is neither to be hidden nor to be brought back
     show_flat(viewer)
     place, place_painted = (out.find_place(layer, viewer.dims.point) for layer in (index, painted))
-    made = make_surface(finest_level(index)[place])
-    values = made.corners[:, 0]
+    corners, triangles, stride = make_surface(finest_level(index)[place])
+    values = corners[:, 0]
     if painted is not None and not painted.rgb:
         # colors are given by corner instead, see `color_surface`
-        values = np.asarray(finest_level(painted)[place_painted][:: made.stride, :: made.stride]).ravel()
+        values = np.asarray(finest_level(painted)[place_painted][::stride, ::stride]).ravel()
     heights = out.read_record(index).get("height", {}) if out.part_of(index) == "height" else {}
     # heights without a unit count images
     step = (_convert(1.0, heights["unit"], index) if heights.get("unit") else _convert(z_step, unit, index)) * exaggerate
-    limits = (float(made.corners[:, 0].min()), float(made.corners[:, 0].max()))
+    limits = (float(corners[:, 0].min()), float(corners[:, 0].max()))
     hidden = [layer for layer in viewer.layers if layer.visible] if hide_others else []
     for layer in hidden:
         layer.visible = False
     viewer.add_surface(
-        (made.corners, made.triangles, values),
+        (corners, triangles, values),
         name=f"{_title(index)}{out.name_place(index, place)}: surface",
         metadata={out.METADATA_KEY: {"part": "surface"}, "qmcif_hidden": [str(layer.unique_id) for layer in hidden]},
         **Placement.of_layer(index).with_depth(step, start=0.0, unit=str(index.units[-1]), label="z"),
-        **color_surface(painted, made.stride, depths=limits, place=place_painted),
+        **color_surface(painted, stride, depths=limits, place=place_painted),
     )
     # the camera is turned last: fitting the view turns it back
     viewer.dims.ndisplay = 3
@@ -143,19 +139,19 @@ def show_flat(viewer: Viewer) -> None:
 class HeightWork(NamedTuple):
     """What heights are made of: the layers of a result by part, the distance of its images, and a stack to look between them.
 
-    Of a result with several images, such as one per time point, `place` is the one that is meant.
+    Of a result with several images, such as one per time point, `place` is the one that is meant. `look` is that of the layer to be made.
     """
 
     parts: dict[str, Layer]
     place: out.Place
     stack: ChosenStack | None
     z_step: float
-    unit: str
     smoothing_px: int
+    look: dict[str, Any]
 
 
-def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
-    """Return heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image."""
+def map_heights(work: HeightWork, *, job: EngineWorker) -> list[LayerDataTuple]:
+    """Return a layer of heights in the unit of the z step, shape (Y, X); smoothed ones keep the edges of the fused image."""
     images = {
         part: finest_level(layer)[work.place] for part, layer in work.parts.items() if part in ("source_index", "confidence", "fused")
     }
@@ -164,42 +160,26 @@ def map_heights(work: HeightWork, *, job: EngineWorker) -> NDArray[np.float32]:
     known: Any = np.asarray(images.get("confidence", np.ones(index.shape)), np.float32)
     if work.stack is not None:
         job.note("looking between the images")
-        prepared = out.prepare_alike(work.stack, work.parts["fused"])
         config, focus_range = out.read_settings(work.parts["fused"])
-        opened = align_images(prepared.cut_images(), prepared, job=job)
-        again: Any = fuse(
-            opened, config, focus_range=focus_range, with_position=True, on_progress=job.report, is_cancelled=job.is_cancelled
-        )
+        opened = align_images(work.stack.cut_images(), work.stack, job=job)
+        options: dict[str, Any] = {"focus_range": focus_range, "on_progress": job.report, "is_cancelled": job.is_cancelled}
+        again: Any = fuse(opened, config, with_position=True, **options)
         # where a person has retouched the source map, that is the position
         position, known = np.where(again.source_index == index, again.position, index.astype(np.float32)), again.confidence
     guide = np.asarray(drop_opacity(images["fused"])) if "fused" in images else None
     # smoothing takes a while and cannot be cancelled
     job.check_cancelled()
     heights = height_map(position, z_step=work.z_step, confidence=known, guide=guide, smoothing_px=work.smoothing_px).height
-    return np.asarray(heights, np.float32)
+    colors = out.choose_colors("height", (float(heights.min()), float(heights.max())))
+    return [LayerDataTuple((np.asarray(heights, np.float32), {**work.look, **colors}, "image"))]
 
 
-def describe_height_layer(work: HeightWork, heights: NDArray[np.float32]) -> dict[str, Any]:
-    """Return the arguments of the layer with the heights, whose name and record name their unit."""
-    index = work.parts["source_index"]
-    scale = {"z_step": work.z_step, "unit": work.unit, "smoothing_px": work.smoothing_px}
-    return {
-        "name": f"{_title(index)}{out.name_place(index, work.place)}: height in {work.unit}",
-        "rgb": False,
-        **out.choose_colors("height", (float(heights.min()), float(heights.max()))),
-        "metadata": {out.METADATA_KEY: {**out.read_record(index), "part": "height", "height": scale}},
-        **Placement.of_layer(index).as_layer_arguments(),
-    }
-
-
-class DepthView(Container[Any]):
+class DepthView(Page):
     """Surface and height map of one result, with the scale that it records."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        self._viewer = napari_viewer
-        self.depth_map = LayerBox(
-            napari_viewer, is_depth_map, label="Depth map", tooltip="Which image each pixel was taken from, or heights"
-        )
+        tip = "Which image each pixel was taken from, or heights"
+        self.depth_map = LayerBox(napari_viewer, is_depth_map, label="Depth map", tooltip=tip)
         tip = "What the surface is painted with; its depth where left out"
         self.painted = LayerBox(napari_viewer, out.is_fused_or_flat, label="Paint with", nullable=True, tooltip=tip)
         tip = "Distance between neighboring images; negative where the first image is the nearest"
@@ -213,11 +193,9 @@ class DepthView(Container[Any]):
         self.smoothing = SpinBox(label="Smoothing", value=4, max=32, tooltip=tip)
         tip = "Find the focus between neighboring images, too: the stack is fused once more for that"
         self.between_images = CheckBox(text="Between images", tooltip=tip)
-        self.row = WorkRow(self._make_heights, text="Make height map")
-        scale = [self.depth_map, self.painted, self.z_step, self.unit, self.exaggerate, self.hide_others]
-        form: Container[Any] = Container(widgets=[*scale, self.show_button, self.flat_button, self.smoothing, self.between_images])
-        form.margins = (0, 0, 0, 0)
-        super().__init__(widgets=[form, self.row], labels=False)
+        choices: list[Any] = [self.depth_map, self.painted, self.z_step, self.unit, self.exaggerate, self.hide_others]
+        choices += [self.show_button, self.flat_button, self.smoothing, self.between_images]
+        super().__init__(napari_viewer, choices, WorkRow(self._make_heights, text="Make height map"))
         self.z_step.native.setStepType(self.z_step.native.StepType.AdaptiveDecimalStepType)
         self.depth_map.changed.connect(self.find_scale)
         self.painted.changed.connect(self.check)
@@ -245,16 +223,16 @@ class DepthView(Container[Any]):
 
     def check(self) -> None:
         """Report in place what stands in the way, and allow what nothing stands in the way of."""
-        reason = ""
-        try:
-            check_maps(self.depth_map.value, self.painted.value)
-        except QmcifError as error:
-            reason = str(error)
-        self.show_button.enabled = not reason
-        if reason or not out.is_index_map(self.depth_map.value):
-            self.row.forbid(reason or "another height map needs a source map: choose it above")
-        else:
-            self.row.allow()
+        self.row.check(self._check)
+
+    def _check(self) -> str:
+        self.show_button.enabled = False
+        check_maps(self.depth_map.value, self.painted.value)
+        self.show_button.enabled = True
+        if not out.is_index_map(self.depth_map.value):
+            msg = "another height map needs a source map: choose it above"
+            raise InvalidImageError(msg)
+        return ""
 
     def show_surface(self) -> None:
         """Show the surface; refusals are shown in place."""
@@ -262,11 +240,7 @@ class DepthView(Container[Any]):
         try:
             show_depth(self._viewer, self.depth_map.value, self.painted.value, **scale, hide_others=self.hide_others.value)
         except QmcifError as error:
-            self.row.message.complain(error)
-
-    def shut_down(self) -> None:
-        """Stop what runs."""
-        self.row.cancel()
+            self.row.message.show_error(error)
 
     def _make_heights(self) -> EngineWorker:
         """Make heights in a unit of length from a result, and add them as a layer."""
@@ -277,11 +251,16 @@ class DepthView(Container[Any]):
         if self.between_images.value and stack is None:
             msg = f"the images behind {index.name!r} are not there; they are needed to look between them: open them, or leave that out"
             raise InvalidImageError(msg)
-        work = HeightWork(parts, place, stack, self.z_step.value, self.unit.value, self.smoothing.value)
-        worker = EngineWorker(map_heights, work)
-        worker.returned.connect(lambda heights: self._viewer.add_image(heights, **describe_height_layer(work, heights)))
-        worker.start()
-        return worker
+        stack = None if stack is None else out.prepare_alike(stack, fused)
+        scale = {"z_step": self.z_step.value, "unit": self.unit.value, "smoothing_px": self.smoothing.value}
+        look = {
+            "name": f"{_title(index)}{out.name_place(index, place)}: height in {self.unit.value}",
+            "rgb": False,
+            "metadata": {out.METADATA_KEY: {**out.read_record(index), "part": "height", "height": scale}},
+            **Placement.of_layer(index).as_layer_arguments(),
+        }
+        work = HeightWork(parts, place, stack, self.z_step.value, self.smoothing.value, look)
+        return EngineWorker(map_heights, work, on_return=partial(out.add_layers, self._viewer))
 
     def _list_units(self, wanted: str) -> None:
         """Offer units of length for a map that has one, else its own unit only."""

@@ -6,19 +6,18 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from magicgui.widgets import Container
 from napari.viewer import Viewer
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QShortcut, QTabWidget, QVBoxLayout, QWidget
 
-from napari_qmcif.form_parts import call_when_closed, make_scroll, shrink_boxes
+from napari_qmcif.form_parts import make_scroll, shrink_boxes
 from napari_qmcif.fuse_widget import FuseWidget
 from napari_qmcif.layers_out import part_of
 
 PAGES = {
     "Fuse": "fuse_widget:FuseWidget",
-    "Retouch": "retouch_widget:RetouchWidget",
+    "Retouch": "retouch:RetouchWidget",
     "Compare": "compare:CompareWidget",
     "Evaluate": "evaluate:EvaluateWidget",
     "Depth": "depth_view:DepthView",
@@ -36,23 +35,21 @@ class FocusDock(QWidget):
 
     def __init__(self, napari_viewer: Viewer) -> None:
         super().__init__()
-        self._viewer = napari_viewer
-        _close_others(napari_viewer)
+        self._viewer, self._is_docked = napari_viewer, False
+        # one may be there under another name: napari's menu and `add_plugin_dock_widget` name it differently
+        for dock in _find_docks(napari_viewer):
+            napari_viewer.window.remove_dock_widget(dock)
         self.tabs = QTabWidget()
-        self._bar: Any = self.tabs.tabBar()
         self.tabs.setDocumentMode(True)
         self.tabs.setStyleSheet("QTabBar::tab { padding: 3px 1px; min-width: 0px; }")  # five of them fit into 300 pixels
         self._pages: dict[str, Any] = {}
         for title in PAGES:
             self.tabs.addTab(make_scroll(), title)
-        # fusing many stacks needs none in the viewer, and is asked for in the menu
-        self.tabs.setTabVisible(list(PAGES).index("Batch"), False)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(2, 2, 2, 2)
         layout.addWidget(self.tabs)
         self.fusion: FuseWidget = self.show_page("Fuse")
-        self.reset_choices()
-        self.tabs.currentChanged.connect(self._on_tab)
+        self.tabs.currentChanged.connect(lambda number: self.show_page(list(PAGES)[number]))
         # with the focus in the dock only: elsewhere these keys are napari's
         context = Qt.ShortcutContext.WidgetWithChildrenShortcut
         for keys, act in {"Ctrl+R": self.fusion.run, "Ctrl+Shift+R": self.fusion.preview.toggle, "Esc": self._cancel}.items():
@@ -60,33 +57,26 @@ class FocusDock(QWidget):
             shortcut.setContext(context)
             shortcut.activated.connect(act)
         self.setMinimumWidth(SMALLEST_WIDTH_PX)
-        call_when_closed(self, self.shut_down)
 
     def show_page(self, title: str) -> Any:  # noqa: ANN401 - a page
         """Turn to a page and return it."""
         number = list(PAGES).index(title)
         if title not in self._pages:
             module, _, name = PAGES[title].partition(":")
-            page: Container[Any] = getattr(import_module(f"napari_qmcif.{module}"), name)(self._viewer)
-            self._pages[title] = page
+            self._pages[title] = page = getattr(import_module(f"napari_qmcif.{module}"), name)(self._viewer)
             shrink_boxes(page.native)
             # rows stay together at the top of a high dock
-            rows: Any = page.native.layout()
-            rows.addStretch()
+            page.native.layout().addStretch()
             scroll: Any = self.tabs.widget(number)
             scroll.setWidget(page.native)
         self.tabs.setTabVisible(number, True)
-        self._bar.setVisible(number > 0 or self._has_result())
         self.tabs.setCurrentIndex(number)
+        self._show_tabs()
         return self._pages[title]
 
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
         """Follow the layers of the viewer; napari calls this when they change."""
-        has_result, shown = self._has_result(), self.tabs.currentIndex()
-        for number, title in enumerate(PAGES):
-            if title not in ("Fuse", "Batch"):
-                self.tabs.setTabVisible(number, has_result or number == shown)
-        self._bar.setVisible(has_result or shown > 0)
+        self._show_tabs()
         for page in self._pages.values():
             page.reset_choices()
 
@@ -100,11 +90,22 @@ class FocusDock(QWidget):
             page.shut_down()
         self._pages = {}
 
-    def _has_result(self) -> bool:
-        return any(part_of(layer) == "fused" for layer in self._viewer.layers)
+    def changeEvent(self, event: QEvent | None) -> None:
+        """Let go of the viewer when the dock is closed: napari then takes the widget out and keeps it, so that no close event comes."""
+        super().changeEvent(event)
+        if event is not None and event.type() == QEvent.Type.ParentChange:
+            was_docked, self._is_docked = self._is_docked, self.parent() is not None
+            if was_docked and not self._is_docked:
+                self.shut_down()
 
-    def _on_tab(self, number: int) -> None:
-        self.show_page(list(PAGES)[number])
+    def _show_tabs(self) -> None:
+        """Show the pages that can do something, and no bar where that is the form alone; fusing many stacks is asked for in the menu."""
+        has_result, shown = any(part_of(layer) == "fused" for layer in self._viewer.layers), self.tabs.currentIndex()
+        for number, title in enumerate(PAGES):
+            can_do_something = title in self._pages if title == "Batch" else has_result
+            self.tabs.setTabVisible(number, number in (0, shown) or can_do_something)
+        bar: Any = self.tabs.tabBar()
+        bar.setVisible(has_result or shown > 0)
 
     def _cancel(self) -> None:
         self.fusion.row.cancel()
@@ -113,12 +114,6 @@ class FocusDock(QWidget):
 
 def _find_docks(viewer: Viewer) -> list[FocusDock]:
     return [dock for dock in viewer.window.dock_widgets.values() if isinstance(dock, FocusDock)]
-
-
-def _close_others(viewer: Viewer) -> None:
-    """Close the dock that is there under another name: napari's menu and `add_plugin_dock_widget` name it differently."""
-    for dock in _find_docks(viewer):
-        viewer.window.remove_dock_widget(dock)
 
 
 def open_page(viewer: Viewer, title: str = "Fuse") -> Any:  # noqa: ANN401 - a page

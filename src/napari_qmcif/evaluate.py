@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from magicgui.widgets import Container, PushButton
+from magicgui.widgets import PushButton
 from napari.layers import Layer
 from napari.viewer import Viewer
 from qtpy.QtWidgets import QFileDialog
 
 from napari_qmcif import layers_out as out
-from napari_qmcif.aligning import align_images
+from napari_qmcif.aligning import align_images, drop_opacity
 from napari_qmcif.form_parts import BarPlot, LayerBox, StackBox, make_table
-from napari_qmcif.layers_in import ChosenStack, drop_opacity, lazy_level
+from napari_qmcif.layers_in import ChosenStack, lazy_level
 from napari_qmcif.preferences import write_text
-from napari_qmcif.work_row import WorkRow
-from napari_qmcif.worker import EngineWorker, Progress
-from qmcif_engine import InvalidImageError, QmcifError, evaluate
+from napari_qmcif.work_row import Page, WorkRow
+from napari_qmcif.worker import EngineWorker
+from qmcif_engine import FusionProgress, InvalidImageError, evaluate
 
 MEANINGS = {
     "Q_MI": "mutual information kept from the sources",
@@ -40,7 +40,7 @@ TABLE_HEIGHT_PX = 110
 
 
 class EvaluationRequest(NamedTuple):
-    """What is to be judged, what counts as black and white where the type of the samples leaves that open, and a note for the user."""
+    """What is evaluated, the samples of black and white where their type leaves that open, and a note for the user."""
 
     name: str
     stack: ChosenStack
@@ -53,14 +53,11 @@ class EvaluationRequest(NamedTuple):
 def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, point: Sequence[float] = ()) -> EvaluationRequest:
     """Return the request, once everything is known to be of one size and type.
 
-    Of a result with several images, such as one per time point, the one at a point of the world is judged.
+    Of a result with several images, such as one per time point, the one at a point of the world is evaluated.
     Floats have no black and white of their own: what the result's layer shows as such is taken.
     """
-    place, judged = out.find_place(result, point), {}
-    for layer in (result, truth):
-        if layer is None:
-            continue
-        array = judged[layer] = lazy_level(layer)[out.find_place(layer, point)]
+    samples = {layer: lazy_level(layer)[out.find_place(layer, point)] for layer in (result, truth) if layer is not None}
+    for layer, array in samples.items():
         if array.shape[:2] != stack.size_px or bool(layer.rgb) != stack.is_color or array.dtype != stack.stored_dtype:
             msg = (
                 f"{layer.name!r} is {array.dtype} of shape {array.shape}, the sources are {stack.stored_dtype} of {stack.size_px} pixels; "
@@ -73,18 +70,19 @@ def assemble_request(stack: ChosenStack, *, result: Layer, truth: Layer | None, 
     record = out.read_record(result)
     was_moved = record.get("align", "none") != "none" or record.get("has_transforms") is True
     note = "the images were aligned to make this result; it is compared with them as they are, so the figures are low"
-    name = f"{result.name}{out.name_place(result, place)}"
-    note = note if was_moved and not stack.is_prepared else ""
-    return EvaluationRequest(name, stack, judged[result], judged.get(truth), sample_range, note)
+    name = f"{result.name}{out.name_place(result, out.find_place(result, point))}"
+    return EvaluationRequest(
+        name, stack, samples[result], samples.get(truth), sample_range, note if was_moved and not stack.is_prepared else ""
+    )
 
 
 def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[str, dict[str, float]]:
     """Return the name of the result and its figures by symbol; those that need a truth there is none of are left out."""
 
-    def report(progress: Progress) -> None:
+    def report(progress: Any) -> None:  # noqa: ANN401 - steps of the evaluation
         # the evaluation itself has no other way to be cancelled
         job.check_cancelled()
-        job.report(progress)
+        job.report(FusionProgress(progress.done, progress.total))
 
     images = request.stack.cut_images()
     if request.stack.is_prepared:
@@ -97,23 +95,20 @@ def evaluate_layers(request: EvaluationRequest, *, job: EngineWorker) -> tuple[s
     return request.name, {symbol: figure for symbol, figure in scores.list_by_symbol().items() if figure is not None}
 
 
-class EvaluateWidget(Container[Any]):
+class EvaluateWidget(Page):
     """Choice of a result, with the figures as bars and as a table of all results, and their export."""
 
     def __init__(self, napari_viewer: Viewer) -> None:
-        self._viewer = napari_viewer
         self.figures: dict[str, dict[str, float]] = {}
         self.result = LayerBox(napari_viewer, out.is_fused_or_flat, label="Result")
         self.sources = StackBox(napari_viewer, label="Sources", tooltip="What it was made from: images, or one stack")
         tip = "The scene with everything in focus, where it is known"
         self.truth = LayerBox(napari_viewer, out.is_fused_or_flat, label="Truth", nullable=True, tooltip=tip)
-        self.row, self.plot, self.table = WorkRow(self._start, text="Evaluate"), BarPlot(), make_table(TABLE_HEIGHT_PX)
+        self.plot, self.table = BarPlot(), make_table(TABLE_HEIGHT_PX)
         self.plot.setToolTip("\n".join(f"{symbol}: {meaning}" for symbol, meaning in MEANINGS.items()))
         self.export_button = PushButton(text="Export as CSV …", visible=False)
-        form: Container[Any] = Container(widgets=[self.result, self.sources, self.truth])
-        form.margins = (0, 0, 0, 0)
-        super().__init__(widgets=[form, self.row, self.table, self.export_button], labels=False)
-        self.native.layout().addWidget(self.plot)
+        shown = [self.table.native, self.export_button.native, self.plot]
+        super().__init__(napari_viewer, [self.result, self.sources, self.truth], WorkRow(self._make_work, text="Evaluate"), *shown)
         self.result.changed.connect(self.find_sources)
         for part in (self.sources, self.truth):
             part.changed.connect(self.check)
@@ -125,26 +120,14 @@ class EvaluateWidget(Container[Any]):
         super().reset_choices()
         self.find_sources()
 
-    def shut_down(self) -> None:
-        """Stop what runs."""
-        self.row.cancel()
-
     def find_sources(self) -> None:
         """Choose the sources that the result was made from according to its record."""
-        result = self.result.value
-        stack = None if result is None else out.find_sources(result, list(self._viewer.layers))
-        if stack is not None and stack.layers in self.sources.choices:
-            self.sources.value = stack.layers
+        self.sources.choose_sources(self.result.value)
         self.check()
 
     def check(self) -> None:
         """Report in place what stands in the way, and allow the evaluation where nothing does."""
-        try:
-            request = self._assemble()
-        except QmcifError as error:
-            self.row.forbid(str(error))
-        else:
-            self.row.allow(request.note)
+        self.row.check(lambda: self._assemble().note)
 
     def export(self, path: Path) -> None:
         """Write the figures as CSV: one row a figure, the first column names the result."""
@@ -155,36 +138,29 @@ class EvaluateWidget(Container[Any]):
         try:
             write_text(path, table.getvalue())
         except OSError as error:
-            self.row.message.complain(error)
+            self.row.message.show_error(error)
         else:
-            self.row.message.say(f"written to {path.name}")
+            self.row.message.show_text(f"written to {path.name}")
 
     def _assemble(self) -> EvaluationRequest:
-        result, point = self.result.value, self._viewer.dims.point
+        result = self.result.value
         if result is None:
             msg = "no result is chosen; the fused image is needed: fuse a stack first, or choose a layer"
             raise InvalidImageError(msg)
-        stack = out.find_shown_sources(result, self._viewer)
-        # a person may have chosen others than those of the record
-        if stack is None or stack.layers != self.sources.value:
-            stack = out.choose_sources(self.sources.value, point=point)
-        else:
+        stack, is_recorded = out.choose_sources(result, self.sources.value, self._viewer)
+        if is_recorded:
             with suppress(InvalidImageError):  # where it cannot be done any more, a note is shown
                 stack = out.prepare_alike(stack, result)
-        return assemble_request(stack, result=result, truth=self.truth.value, point=point)
+        return assemble_request(stack, result=result, truth=self.truth.value, point=self._viewer.dims.point)
 
-    def _start(self) -> EngineWorker:
-        worker = EngineWorker(evaluate_layers, self._assemble())
-        worker.returned.connect(self._show)
-        worker.start()
-        return worker
+    def _make_work(self) -> EngineWorker:
+        return EngineWorker(evaluate_layers, self._assemble(), on_return=self._show)
 
-    def _show(self, judged: tuple[str, dict[str, float]]) -> None:
-        name, figures = judged
+    def _show(self, found: tuple[str, dict[str, float]]) -> None:
+        name, figures = found
         self.figures[name] = figures
         # decibels are no shares
-        shares = {symbol: figure for symbol, figure in figures.items() if not symbol.startswith("PSNR")}
-        self.plot.show_figures(shares, theme=self._viewer.theme)
+        self.plot.show_figures({symbol: figure for symbol, figure in figures.items() if not symbol.startswith("PSNR")})
         # results without a truth have fewer figures; their cells stay empty
         symbols = list(dict.fromkeys(symbol for known in self.figures.values() for symbol in known))
         cells = [[f"{known[symbol]:.4g}" if symbol in known else "" for symbol in symbols] for known in self.figures.values()]

@@ -1,19 +1,17 @@
-"""Parts of forms in a narrow dock: choices of layers, folds, tables, bars, messages, a calm wheel, and notice of being closed."""
+"""Parts of forms in a narrow dock: choices of layers, folds, tables, bars, messages, and a wheel that changes no box without focus."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from magicgui.widgets import ComboBox, Container, Table
 from magicgui.widgets.bases import Widget
 from napari.layers import Layer
-from napari.utils.theme import get_theme
 from napari.viewer import Viewer
-from qtpy.QtCore import QEvent, QObject, QRectF, Qt
-from qtpy.QtGui import QColor, QPainter, QPaintEvent
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import (
     QAbstractSlider,
     QAbstractSpinBox,
@@ -21,16 +19,16 @@ from qtpy.QtWidgets import (
     QFrame,
     QLabel,
     QLineEdit,
+    QProgressBar,
     QScrollArea,
     QScrollBar,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 from superqt import QCollapsible
 
-from napari_qmcif.layers_out import find_recording, is_source, part_of
-from napari_qmcif.stack_series import list_stacks
+from napari_qmcif.layers_in import finest_level
+from napari_qmcif.layers_out import find_recording, find_sources, is_source, part_of
 from napari_qmcif.worker import describe_failure
 
 BOX_PX = 60
@@ -43,6 +41,8 @@ ROW_NAME_PX = 110
 LINK_COLOR = "#4a90d9"
 """Qt's own blue cannot be read in the dark theme; this one can in both."""
 
+BAR_PX, SMALLEST_BAR_PX, LARGEST_PLOT_PX = 20, 3, 440
+
 Layers = tuple[Layer, ...]
 
 
@@ -52,7 +52,7 @@ class _SteadyBox(ComboBox):
     def reset_choices(self, *_: Any) -> None:  # noqa: ANN401 - events
         """Offer the present choices; emit a change only where what was chosen is gone."""
         before = self.value
-        # for a moment the first entry is chosen, which nobody is to notice
+        # for a moment the first entry is chosen, which is no change
         with self.changed.blocked():
             # emptied first: old entries are found by name, and renamed ones appended at the end
             self.native.clear()
@@ -68,24 +68,6 @@ class LayerBox(_SteadyBox):
 
     def __init__(self, viewer: Viewer, fits: Callable[[Layer], bool], **options: Any) -> None:  # noqa: ANN401 - magicgui's
         super().__init__(choices=lambda _: [layer for layer in viewer.layers if fits(layer)][::-1], **options)
-
-
-class OfferedBox(_SteadyBox):
-    """Choice out of what is offered at the time, such as the axes of the chosen layer."""
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - magicgui's
-        self._offered: list[tuple[str, Any]] = [("", "")]
-        super().__init__(**{**options, "choices": lambda _: self._offered})
-
-    def offer(self, choices: list[tuple[str, Any]], *, first: Any = None) -> None:  # noqa: ANN401 - a value
-        """Offer other choices; what was chosen stays chosen where it is still offered, else `first` is."""
-        if choices == self._offered:
-            return
-        self._offered = choices
-        self.reset_choices()
-        # other layers, other axes: what was chosen of the last ones means nothing here
-        if first is not None and first in self.choices:
-            self.value = first
 
 
 class StackBox(_SteadyBox):
@@ -117,25 +99,59 @@ class StackBox(_SteadyBox):
         if wanted:
             self.value = wanted[-1]
 
+    def choose_sources(self, result: Layer | None) -> None:
+        """Choose what a result was made from according to its record, where that is offered."""
+        stack = None if result is None else find_sources(result, list(self._viewer.layers))
+        if stack is not None and stack.layers in self.choices:
+            self.value = stack.layers
+
     def _list(self) -> list[tuple[str, Layers]]:
         layers = [layer for layer in self._viewer.layers if is_source(layer) and part_of(layer) is None]
-        return list_stacks(layers, self._find_selected(), recording_of=find_recording)
+        return list_stacks(layers, self._find_selected())
 
     def _find_selected(self) -> Layers:
         return tuple(layer for layer in self._viewer.layers if layer in self._viewer.layers.selection and is_source(layer))
 
 
-def group(*widgets: Widget, layout: str = "horizontal") -> Container[Any]:
-    """Return widgets beside each other, or below, that need no labels and no room around them."""
-    made: Container[Any] = Container(widgets=widgets, layout=layout, labels=False)
+def list_stacks(sources: Sequence[Any], selected: Layers = ()) -> list[tuple[str, Layers]]:
+    """Return what may be fused, by the name that a person reads: single stacks, channels of one recording, visible images of one size.
+
+    Several selected layers are offered as they are. Channels share a recording and a shape.
+    """
+    found: list[tuple[str, Layers]] = []
+    groups: dict[Any, list[Any]] = {}
+    for layer in sources:
+        shape = tuple(finest_level(layer).shape)
+        if layer.ndim > 2:
+            found.append((str(layer.name), (layer,)))
+            groups.setdefault(("channels", find_recording(layer) or id(layer), shape), []).append(layer)
+        elif layer.visible:
+            groups.setdefault(("images", layer.rgb, layer.dtype, shape), []).append(layer)
+    for key, layers in groups.items():
+        # images of one recording are its channels, not its focus positions
+        if len(layers) > 1 and (key[0] == "channels" or len({find_recording(layer) for layer in layers} - {()}) != 1):
+            *_, height, width = key[-1][: layers[0].ndim]
+            common = str(layers[0].name).rpartition(": ")[0] or str(layers[0].name)
+            name = f"{len(layers)} images, {width} x {height}" if key[0] == "images" else f"{common}: {len(layers)} channels"
+            found.append((name, tuple(layers)))
+    if len(selected) > 1 and not any(set(stack) == set(selected) for _, stack in found):
+        found.append((f"{len(selected)} selected layers", selected))
+    names = [name for name, _ in found]
+    repeats = [names[:number].count(name) for number, name in enumerate(names)]
+    # a choice is found by its name
+    return [(f"{name} ({repeat + 1})" if repeat else name, stack) for (name, stack), repeat in zip(found, repeats, strict=True)]
+
+
+def group(*widgets: Widget, layout: str = "horizontal", labels: bool = False) -> Container[Any]:
+    """Return widgets beside each other, or below, without room around them."""
+    made: Container[Any] = Container(widgets=widgets, layout=layout, labels=labels)
     made.margins = (0, 0, 0, 0)
     return made
 
 
 def shrink_boxes(form: QWidget) -> None:
-    """Allow every box of a form to be as narrow as a dock may be, and let only boxes with the focus heed the wheel."""
-    guards = form.findChildren(_WheelGuard, options=Qt.FindChildOption.FindDirectChildrenOnly)
-    guard = guards[0] if guards else _WheelGuard(form)  # owned by the form: Qt does not keep filters alive
+    """Allow every box of a form to be as narrow as a dock may be, and let only boxes with the focus follow the wheel."""
+    guard = _WheelGuard(form)  # owned by the form: Qt does not keep filters alive
     for box in form.findChildren(QWidget):
         if isinstance(box, QComboBox):
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -208,27 +224,6 @@ def make_scroll(content: QWidget | None = None) -> QScrollArea:
     return scroll
 
 
-class _Leaving(QObject):
-    """Event filter that calls back when its widget loses the parent it had."""
-
-    def __init__(self, widget: QWidget, callback: Callable[[], None]) -> None:
-        super().__init__(widget)
-        self._callback, self._is_docked = callback, False
-
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        if event is not None and event.type() == QEvent.Type.ParentChange and isinstance(watched, QWidget):
-            # napari takes a closed widget out of its dock and keeps it: no close event comes
-            if self._is_docked and watched.parent() is None:
-                self._callback()
-            self._is_docked = watched.parent() is not None
-        return False
-
-
-def call_when_closed(widget: QWidget, callback: Callable[[], None]) -> None:
-    """Call back when a widget is taken out of its dock."""
-    widget.installEventFilter(_Leaving(widget, callback))
-
-
 class MessageLabel(QLabel):
     """A text that wraps and can be copied; without one it takes no room."""
 
@@ -237,9 +232,9 @@ class MessageLabel(QLabel):
         self.setWordWrap(True)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
         self.setOpenExternalLinks(True)
-        self.say("")
+        self.show_text("")
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a text in place of the last one; addresses in it can be followed."""
         link = rf'<a href="\1" style="color: {LINK_COLOR}">\1</a>'
         # names of files may hold < and &
@@ -248,55 +243,41 @@ class MessageLabel(QLabel):
         self.setText(linked if n_links else text)
         self.setVisible(bool(text))
 
-    def complain(self, error: Exception) -> None:
+    def show_error(self, error: Exception) -> None:
         """Show an error in words."""
-        self.say(describe_failure(error))
+        self.show_text(describe_failure(error))
 
 
 class BarPlot(QWidget):
-    """Figures as bars in the colors of the viewer's theme, named and with their values; the longest bar is 1 or the largest figure."""
-
-    ROW_PX, SMALLEST_ROW_PX, LARGEST_HEIGHT_PX = 22, 3, 440
-    LABEL_SHARE, FIGURE_SHARE, BAR_SHARE = 0.24, 0.2, 0.55
+    """Figures as bars with their names and values; the longest bar is 1 or the largest figure."""
 
     def __init__(self) -> None:
         super().__init__()
         self.figures: dict[str, float] = {}
-        self._marked: int | None = None
-        self._text, self._bar, self._ground = (QColor(name) for name in ("white", "gray", "black"))
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._bars: list[QProgressBar] = []
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
         self.setVisible(False)
 
-    def show_figures(self, figures: Mapping[str, float], *, theme: str, marked: int | None = None) -> None:
-        """Draw other figures, one of them marked; without any take no room, and with many little for each."""
-        self.figures, self._marked = dict(figures), marked
-        colors = get_theme(theme)
-        self._text, self._bar, self._ground = (QColor(color.as_hex()) for color in (colors.text, colors.current, colors.foreground))
-        self._row_px = max(self.SMALLEST_ROW_PX, min(self.ROW_PX, self.LARGEST_HEIGHT_PX // max(1, len(figures))))
-        self.setFixedHeight(self._row_px * len(figures))
-        self.setVisible(bool(figures))
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent | None) -> None:
-        """Draw the bars."""
-        painter, alignment = QPainter(self), Qt.AlignmentFlag
-        label_px, figure_px = self.width() * self.LABEL_SHARE, self.width() * self.FIGURE_SHARE
-        room_px = self.width() - label_px - figure_px
-        longest, height = max([1.0, *self.figures.values()]), max(self._row_px, painter.fontMetrics().height())
-        for row, (name, figure) in enumerate(self.figures.items()):
-            top = row * self._row_px
-            bar = QRectF(label_px, top + self._row_px * (1 - self.BAR_SHARE) / 2, room_px, self._row_px * self.BAR_SHARE)
-            painter.fillRect(bar, self._ground)
+    def show_figures(self, figures: Mapping[str, float], *, marked: int | None = None) -> None:
+        """Show other figures, one of them marked; without any take no room, and with many little for each."""
+        self.figures, column = dict(figures), self.layout()
+        for bar in self._bars:
+            bar.setParent(None)
+        self._bars = [QProgressBar() for _ in figures]
+        bar_px = max(SMALLEST_BAR_PX, min(BAR_PX, LARGEST_PLOT_PX // max(1, len(figures))))
+        longest = max([1.0, *figures.values()])
+        for number, (bar, (name, figure)) in enumerate(zip(self._bars, figures.items(), strict=True)):
             # some scores can be negative; a bar cannot
-            bar.setWidth(room_px * max(figure, 0.0) / longest)
-            painter.fillRect(bar, self._text if row == self._marked else self._bar)
-            # no room for words: of hundreds of images only the marked one is named
-            if self._row_px < painter.fontMetrics().height() and row != self._marked:
-                continue
-            painter.setPen(self._text)
-            place = QRectF(0, top + (self._row_px - height) / 2, label_px - 4, height)
-            painter.drawText(place, alignment.AlignVCenter | alignment.AlignLeft, name)
-            place = QRectF(label_px + room_px, place.top(), figure_px, height)
-            painter.drawText(place, alignment.AlignVCenter | alignment.AlignRight, f"{figure:.3f}")
-        # not left to the garbage collector: Qt warns of painters that outlive the paint event
-        painter.end()
+            bar.setRange(0, 1000)
+            bar.setValue(round(1000 * max(figure, 0.0) / longest))
+            bar.setFormat(f" {figure:.3f}  {name}{'  ◂' * (number == marked)}")
+            # of hundreds of images only the marked one is named
+            bar.setTextVisible(bar_px == BAR_PX or number == marked)
+            bar.setFixedHeight(BAR_PX if number == marked else bar_px)
+            # napari's themes put the text in the middle
+            bar.setStyleSheet("text-align: left")
+            if column is not None:
+                column.addWidget(bar)
+        self.setVisible(bool(figures))

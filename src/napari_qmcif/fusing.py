@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +21,10 @@ from napari.layers import Layer
 from napari.types import LayerDataTuple
 
 from napari_qmcif.aligning import align_images, open_channels, prepare, read_samples
-from napari_qmcif.layers_in import ChosenStack
+from napari_qmcif.layers_in import ChosenStack, StackSeries, choose_series
 from napari_qmcif.layers_out import describe_channel, record_provenance
-from napari_qmcif.preferences import PYRAMID_SUFFIX, read_preferences
-from napari_qmcif.run_options import RunOptions
-from napari_qmcif.stack_series import StackSeries, choose_series
-from napari_qmcif.worker import EngineWorker, Progress
+from napari_qmcif.preferences import PYRAMID_SUFFIX, RunOptions, read_preferences
+from napari_qmcif.worker import EngineWorker
 from qmcif_engine import (
     FusionConfig,
     FusionProgress,
@@ -49,7 +48,6 @@ MARGIN_PX = 64
 """So far around a preview is read too: about as far as a decision looks."""
 
 LOCAL = "local"
-SLABS_NEED_A_PLACE = "slabs were asked for and the result goes into memory; they are kept on disk: name a place under Result"
 SHARE_OF_FREE_MEMORY = 0.5
 """The rest is for the computation itself and for the viewer."""
 
@@ -66,11 +64,6 @@ class FusionRequest:
     options: RunOptions
     target: Path | None = None
 
-    @property
-    def transforms_target(self) -> Path | None:
-        """The file that the alignment found is written to, where one is wanted."""
-        return self.options.transforms if self.series.first.transforms is None else None
-
     def target_of(self, *parts: str) -> Path | None:
         """Return where one of several fusions is written."""
         if self.target is None or not any(parts):
@@ -84,12 +77,12 @@ class Outcome(NamedTuple):
     """What fusions give to the viewer: ``fused`` and the maps by name, what stood for black and white, and the file, if there is one."""
 
     parts: dict[str, Any]
-    focus_range: tuple[float, float]
+    focus_range: Any
     path: Path | None = None
 
 
 def choose_images(layers: Sequence[Any], options: RunOptions, *, point: Sequence[float] = ()) -> StackSeries:
-    """Return what is to be fused, prepared as the options say; nothing is read but a file of transforms."""
+    """Return what is to be fused, prepared as the options specify; nothing is read but a file of transforms."""
     series = choose_series(layers, options.axis, decide_by=options.decide_by, point=point if options.is_shown_only else None)
     numbers, reference = parse_numbers(options.leave_out, n_images=series.first.n_images), options.reference
     if reference in [number + 1 for number in numbers]:
@@ -156,7 +149,8 @@ def choose_target(options: RunOptions, series: StackSeries) -> Path | None:
     free = int(psutil.virtual_memory().available * SHARE_OF_FREE_MEMORY)
     if destination is None and needed <= free:
         if options.slab:
-            raise InvalidConfigError(SLABS_NEED_A_PLACE)
+            msg = "slabs were asked for and the result goes into memory; they are kept on disk: name a place under Result"
+            raise InvalidConfigError(msg)
         return None
     if destination is None and preferred.scratch_folder is None:
         msg = (
@@ -164,7 +158,7 @@ def choose_target(options: RunOptions, series: StackSeries) -> Path | None:
             "name one under Result, or a scratch folder in Preferences"
         )
         raise InvalidImageError(msg)
-    place = destination.expanduser() if destination is not None else Path(preferred.scratch_folder or "") / series.channels[0].title
+    place = destination.expanduser() if destination is not None else Path(preferred.scratch_folder or "") / series.titles[0]
     _check_folder(place)
     return place.with_name(place.name.removesuffix(PYRAMID_SUFFIX) + PYRAMID_SUFFIX)
 
@@ -176,16 +170,16 @@ def estimate_bytes(series: StackSeries) -> int:
     image_bytes = height * width * stack.n_channels * stack.dtype.itemsize
     # arrays in memory cost nothing more, lazy ones are loaded
     n_lazy = 0 if all(isinstance(array, np.ndarray) for array in stack.arrays) else stack.n_images
-    n_results = series.n_points * len(series.channels)
+    n_results = series.n_points * len(series.titles)
     return n_lazy * image_bytes + n_results * (image_bytes + height * width * MAP_PIXEL_BYTES)
 
 
 def run_fusion(request: FusionRequest, run: int, *, job: EngineWorker) -> list[LayerDataTuple]:
     """Fuse, and return the layers of the result; runs in a worker thread."""
     started_at, series, layers = time.monotonic(), request.series, []
-    channels = {"n_channels": len(series.channels), "of_result": uuid.uuid4().hex} if len(series.channels) > 1 else {}
+    channels = {"n_channels": len(series.titles), "of_result": uuid.uuid4().hex} if len(series.titles) > 1 else {}
     for number, found in enumerate(fuse_series(request, job=job)):
-        stack = series.channels[number].stacks[0]
+        stack = series.stacks[number][0]
         z_step, unit = stack.z_step
         record = record_provenance(stack, request.config, focus_range=found.focus_range, path=found.path) | channels
         if request.options.height:
@@ -199,48 +193,47 @@ def run_fusion(request: FusionRequest, run: int, *, job: EngineWorker) -> list[L
 
 def fuse_series(request: FusionRequest, *, job: EngineWorker) -> list[Outcome]:
     """Fuse every channel at every point, one after the other; return what each channel gave, its points put together."""
-    series, scheduler = request.series, request.options.scheduler.strip()
+    series, scheduler, joined = request.series, request.options.scheduler.strip(), []
     if scheduler:
         job.note("connecting to the Dask scheduler")
     # closed at the end of the run; a local cluster stays for the next
     with _connect(scheduler) if scheduler else nullcontext() as client:
         job.remark("" if client is None else f"dashboard: {client.dashboard_link}")
-        options = {"memory_bytes": read_preferences().memory_bytes, "client": client}
+        options = {"memory_bytes": read_preferences().memory_bytes, "client": client, "is_cancelled": job.is_cancelled}
         by_point = [_fuse_point(request, point, job=job, options=options) for point in range(series.n_points)]
-    joined = []
     for outcomes in zip(*by_point, strict=True):
         parts = {name: series.arrange([outcome.parts[name] for outcome in outcomes]) for name in outcomes[0].parts}
         joined.append(outcomes[0]._replace(parts=parts))
     return joined
 
 
-_clusters: list[Any] = []
-"""The cluster that was started on this machine; it serves all runs of the session."""
+@cache
+def _start_cluster() -> Any:  # noqa: ANN401 - a cluster
+    """Return the cluster on this machine, which is started once and serves all runs of the session."""
+    from distributed import LocalCluster
+
+    # any free port, and on this machine only: the usual one may be taken by a cluster of somebody else
+    cluster = LocalCluster(dashboard_address="127.0.0.1:0")
+    # its processes must not outlive the viewer
+    atexit.register(cluster.close)
+    return cluster
 
 
 def _connect(scheduler: str) -> Any:  # noqa: ANN401 - a client
     """Return a client of the scheduler at an address, or of one on this machine."""
     # without the package there is none to start: connecting names what to install
-    if scheduler != LOCAL or find_spec("distributed") is None:
-        return connect_to_scheduler(scheduler)
-    from distributed import LocalCluster
-
-    if not _clusters:
-        # any free port, and on this machine only: the usual one may be taken by a cluster of somebody else
-        _clusters.append(LocalCluster(dashboard_address="127.0.0.1:0"))
-        # its processes must not outlive the viewer
-        atexit.register(_clusters[0].close)
-    return connect_to_scheduler(_clusters[0].scheduler_address)
+    is_started_here = scheduler == LOCAL and find_spec("distributed") is not None
+    return connect_to_scheduler(_start_cluster().scheduler_address if is_started_here else scheduler)
 
 
 def _fuse_point(request: FusionRequest, point: int, *, job: EngineWorker, options: dict[str, Any]) -> list[Outcome]:
     """Return the result of each channel at one point of the further axes."""
     series = request.series
-    stacks = [channel.stacks[point] for channel in series.channels]
+    stacks = [channel[point] for channel in series.stacks]
     place = f"{point:03d}" if series.n_points > 1 else ""
 
     def run(opened: Stack, stack: ChosenStack, number: int, *names: str) -> Outcome:
-        def report(progress: Progress) -> None:
+        def report(progress: FusionProgress) -> None:
             """Report one of several fusions as a part of all."""
             job.report(FusionProgress(number * progress.total + progress.done, series.n_fusions * progress.total))
 
@@ -251,27 +244,23 @@ def _fuse_point(request: FusionRequest, point: int, *, job: EngineWorker, option
         outcome = run(prepare(open_channels(stacks, series.decided_by, job=job), deciding, job=job), deciding, point)
         return _split_channels(outcome, stacks, series.decided_by)
     outcomes = []
-    for number, (channel, stack) in enumerate(zip(series.channels, stacks, strict=True), start=point * len(stacks)):
+    for number, (title, stack) in enumerate(zip(series.titles, stacks, strict=True), start=point * len(stacks)):
         # for a result in memory lazy images are read once; the engine would read the surroundings of every tile again
         images = stack.cut_images() if request.target is not None else [read_samples(image, job=job) for image in stack.cut_images()]
-        outcomes.append(run(align_images(images, stack, job=job), stack, number, channel.title if len(stacks) > 1 else ""))
+        outcomes.append(run(align_images(images, stack, job=job), stack, number, title if len(stacks) > 1 else ""))
     return outcomes
 
 
 def _fuse(
     opened: Stack, stack: ChosenStack, request: FusionRequest, *, target: Path | None, job: EngineWorker, options: dict[str, Any]
 ) -> Outcome:
-    if request.transforms_target is not None and opened.transforms is not None:
+    wanted, client = request.options, options.get("client")
+    if wanted.transforms is not None and stack.transforms is None and opened.transforms is not None:
         # before the fusion: whoever cancels it has them all the same
-        save_transforms(request.transforms_target, opened.transforms, overwrite=True)
-    client = options.get("client")
+        save_transforms(wanted.transforms, opened.transforms, overwrite=True)
     job.note(f"fusing {stack.title}" if client is None else f"fusing {stack.title}, dashboard: {client.dashboard_link}")
-    further = {**options, "is_cancelled": job.is_cancelled}
-    return _fuse_in_memory(opened, stack, request, further) if target is None else _fuse_to_disk(opened, stack, request, target, further)
-
-
-def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, options: dict[str, Any]) -> Outcome:
-    wanted = request.options
+    if target is not None:
+        return _fuse_to_disk(opened, stack, request, target, options)
     result = fuse(opened, request.config, with_position=wanted.height, with_maps=wanted.scale_maps, **options)
     # where there are opacity or further channels, the companions are all of them
     parts = {"fused": stack.restored(result.fused if result.companions is None else result.companions)}
@@ -279,7 +268,7 @@ def _fuse_in_memory(opened: Stack, stack: ChosenStack, request: FusionRequest, o
     if result.position is not None:
         form: dict[str, Any] = {"z_step": stack.z_step[0], "smoothing_px": wanted.height_smoothing}
         parts["height"] = height_map(result.position, confidence=result.confidence, guide=result.fused, **form).height
-    return Outcome(parts, _to_pair(result.focus_range))
+    return Outcome(parts, result.focus_range)
 
 
 def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, target: Path, options: dict[str, Any]) -> Outcome:
@@ -301,7 +290,7 @@ def _fuse_to_disk(opened: Stack, stack: ChosenStack, request: FusionRequest, tar
     parts |= {name: WrittenImage.open(maps / f"{name}.tif").levels[0] for name in wanted.map_names}
     if wanted.height:
         parts["height"] = WrittenImage.open(height.target).levels[0]
-    return Outcome(parts, _to_pair(report.focus_range), target)
+    return Outcome(parts, report.focus_range, target)
 
 
 def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int) -> list[Outcome]:
@@ -316,13 +305,7 @@ def _split_channels(outcome: Outcome, stacks: list[ChosenStack], decided_by: int
     return split
 
 
-def _to_pair(focus_range: Any) -> tuple[float, float]:  # noqa: ANN401 - a range of the engine
-    """Return the range as plain numbers; one decision looks at gray or color images, whose channels share one."""
-    low, high = focus_range
-    return float(low), float(high)
-
-
-def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: EngineWorker) -> Outcome:
+def fuse_area(stack: ChosenStack, config: FusionConfig, area: Window, *, job: EngineWorker) -> Outcome:
     """Fuse one rectangle of a chosen stack; the surroundings that decide along its edges are read too, and cut off again."""
     outer = area.grown(MARGIN_PX, stack.size_px)
     # what belongs into the rectangle may lie beside it in an image that moved: cut after aligning
@@ -332,7 +315,7 @@ def fuse_area(stack: ChosenStack, config: FusionConfig, *, area: Window, job: En
         images = stack.cut_images(*outer.slices)
         opened = align_images([read_samples(image, job=job) for image in images], stack, job=job)
     request = FusionRequest(series=StackSeries.of_one(stack), config=config, options=RunOptions())
-    outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report})
+    outcome = _fuse(opened, stack, request, target=None, job=job, options={"on_progress": job.report, "is_cancelled": job.is_cancelled})
     inner = area.relative_to(outer).slices
     return outcome._replace(parts={name: samples[inner] for name, samples in outcome.parts.items()})
 
@@ -347,7 +330,7 @@ def fuse_focus_stack(layers: Sequence[Layer], settings: FusionConfig | None = No
     settings : FusionConfig, optional
         Settings of the method.
     **options
-        Fields of `napari_qmcif.run_options.RunOptions`, such as ``align="similarity"`` or ``height=True``.
+        Fields of `napari_qmcif.preferences.RunOptions`, such as ``align="similarity"`` or ``height=True``.
 
     Returns
     -------

@@ -1,8 +1,9 @@
-"""Layers of results: how they look, what they say about their origin, and how sources and parts are found again by it."""
+"""Layers of results: how they look, the record of their origin, and how sources and parts are found again by it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -12,10 +13,10 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Layer
 from napari.types import LayerDataTuple
+from napari.utils.colormaps import DirectLabelColormap, ensure_colormap
 from napari.viewer import Viewer
 
-from napari_qmcif.layers_in import ChosenStack, choose_layers, choose_planes, finest_level, name_axis
-from napari_qmcif.stack_series import StackSeries, choose_series
+from napari_qmcif.layers_in import ChosenStack, StackSeries, choose_layers, choose_planes, choose_series, finest_level, list_axes
 from qmcif_engine import OUTPUT_MAPS, FusionConfig, InvalidImageError, QmcifError, __version__, load_transforms
 
 METADATA_KEY = "qmcif"
@@ -37,7 +38,7 @@ def record_provenance(
     stack: ChosenStack, config: FusionConfig, *, focus_range: tuple[float, float], path: Path | None = None
 ) -> dict[str, Any]:
     """Return what is needed to make the result again, in plain values that survive any file format."""
-    first = stack.layers[0]
+    names = list_axes(stack.layers[0])
     further = [axis for axis, step in enumerate(stack.index) if isinstance(step, int) and axis not in (stack.axis, *stack.image_axes)]
     return {
         "version": __version__,
@@ -49,8 +50,8 @@ def record_provenance(
             for layer in stack.layers
         ],
         "n_images": stack.n_images,
-        "axis": None if stack.axis is None else name_axis(first, stack.axis),
-        "position": {name_axis(first, axis): stack.index[axis] for axis in further},
+        "axis": None if stack.axis is None else names[stack.axis],
+        "position": {names[axis]: stack.index[axis] for axis in further},
         "z_step": list(stack.z_step) if stack.z_step[1] else None,
         "align": stack.align,
         "even_exposure": stack.even_exposure,
@@ -118,6 +119,13 @@ def choose_colors(part: str, bounds: tuple[float, float]) -> dict[str, Any]:
     return {"contrast_limits": (low, high if high > low else low + 1), "colormap": colormap}
 
 
+def color_sources(n_images: int) -> DirectLabelColormap:
+    """Return the colors of the source index for the labels of the images, and none for what the engine decides."""
+    colors: dict[int | None, Any] = {None: np.zeros(4), 0: np.zeros(4)}
+    colors.update(enumerate(ensure_colormap("turbo").map(np.linspace(0, 1, n_images)), start=1))
+    return DirectLabelColormap(color_dict=colors)
+
+
 def describe_channel(
     series: StackSeries, number: int, parts: dict[str, Any], *, record: dict[str, Any], z_step: float = 1.0, run: int = 1
 ) -> list[LayerDataTuple]:
@@ -125,10 +133,9 @@ def describe_channel(
 
     Parts are arrays, or lists of arrays from fine to coarse.
     """
-    channel, place = series.channels[number], series.place(number)
-    stack, described = channel.stacks[0], []
+    title, place, stack, described = series.titles[number], series.place(number), series.stacks[number][0], []
     for part in ("fused", *reversed([name for name in parts if name != "fused"])):
-        name = name_part(channel.title, part, run)
+        name = name_part(title, part, run)
         if part == "fused":
             look = describe_fused(stack, name=name, part=part, record=record)
         else:
@@ -165,6 +172,14 @@ def add_layers(viewer: Viewer, layers: Sequence[Any]) -> list[Layer]:
     return added
 
 
+@contextmanager
+def selection_kept(viewer: Viewer) -> Iterator[None]:
+    """Keep the selection while layers are added, which napari selects: what was selected is what a person works with."""
+    selected = set(viewer.layers.selection)
+    yield
+    viewer.layers.selection = selected
+
+
 def find_parts(fused: Layer, layers: Sequence[Layer]) -> dict[str, Layer]:
     """Return the layers that were added with a result, by the name of the part; the topmost of those that are there twice."""
     wanted = _shared_record(fused)
@@ -179,18 +194,20 @@ def find_sources(fused: Layer, layers: Sequence[Layer], *, place: Place = ()) ->
     several, such as one per time point.
     """
     record = read_record(fused)
-    steps = {name_axis(fused, axis): step for axis, step in enumerate(place) if finest_level(fused).shape[axis] > 1}
+    lengths = finest_level(fused).shape
+    steps = {name: step for name, step, length in zip(list_axes(fused), place, lengths, strict=False) if length > 1}
     try:
         if "inputs" not in record:
             # one, no more and no less, or it is caught below
             (only,) = [layer for layer in layers if _may_be_source(layer, fused)]
-            return choose_sources([only], point=only.data_to_world([steps.get(name_axis(only, axis), 0) for axis in range(only.ndim)]))
+            point = only.data_to_world([steps.get(name, 0) for name in list_axes(only)])
+            return choose_series([only], point=point).first
         axis_name, position = record["axis"], {**record["position"], **steps}
         found = [next(layer for layer in layers if str(layer.unique_id) == entry["id"]) for entry in record["inputs"]]
         if axis_name is None:
             return choose_layers(found)
-        axes = {name_axis(found[0], axis): axis for axis in range(found[0].ndim)}
-        return choose_planes(found[0], axes[axis_name], point=found[0].data_to_world([position.get(name, 0) for name in axes]))
+        names = list_axes(found[0])
+        return choose_planes(found[0], names.index(axis_name), point=found[0].data_to_world([position.get(name, 0) for name in names]))
     except (QmcifError, KeyError, TypeError, ValueError, StopIteration):
         return None
 
@@ -200,12 +217,18 @@ def find_shown_sources(fused: Layer | None, viewer: Viewer) -> ChosenStack | Non
     return None if fused is None else find_sources(fused, list(viewer.layers), place=find_place(fused, viewer.dims.point))
 
 
-def choose_sources(layers: Sequence[Layer], *, point: Sequence[float]) -> ChosenStack:
-    """Return images, or the planes of one layer along its focus axis where the sliders stand, as one stack."""
-    if not layers:
+def choose_sources(fused: Layer, chosen: Sequence[Layer], viewer: Viewer) -> tuple[ChosenStack, bool]:
+    """Return the stack that the shown image of a result was made from, and whether that is known from its record.
+
+    A person may have chosen others than those of the record: images, or one layer, whose planes are taken where the sliders stand.
+    """
+    stack = find_shown_sources(fused, viewer)
+    if stack is not None and stack.layers == chosen:
+        return stack, True
+    if not chosen:
         msg = "the images of this result are not there; two or more image layers, or one stack, are needed: open them or choose others"
         raise InvalidImageError(msg)
-    return choose_series(layers, point=point).first
+    return choose_series(chosen, point=viewer.dims.point).first, False
 
 
 def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | None]:
@@ -221,7 +244,7 @@ def read_settings(fused: Layer) -> tuple[FusionConfig, tuple[float, float] | Non
 def prepare_alike(stack: ChosenStack, fused: Layer) -> ChosenStack:
     """Return the stack with the images that a result was made of, aligned and evened out as they were.
 
-    Refused where they were moved as a file said that is not there any more: the result does not hold what stood in it.
+    Refused where they were moved by a file of transforms that is gone: the result does not hold what stood in it.
     """
     record = read_record(fused)
     file = record.get("transforms_file")
@@ -251,7 +274,7 @@ def name_images(stack: ChosenStack) -> list[str]:
         return [Path(files[number]).name for number in frames]
     if stack.axis is None:
         return [str(stack.layers[number].name) for number in frames]
-    axis = name_axis(stack.layers[0], stack.axis).removeprefix("axis ")
+    axis = list_axes(stack.layers[0])[stack.axis]
     return [f"{'plane' if axis.isdigit() else axis} {number + 1}" for number in frames]
 
 
@@ -266,9 +289,8 @@ def find_place(layer: Layer | None, point: Sequence[float]) -> Place:
 
 def name_place(layer: Layer, place: Place) -> str:
     """Return a place in words, such as ``, t 3``; nothing for the only image of a layer."""
-    lengths = finest_level(layer).shape
-    names = [name_axis(layer, axis).removeprefix("axis ") for axis in range(len(place))]
-    return "".join(f", {name} {step}" for name, step, length in zip(names, place, lengths, strict=False) if length > 1)
+    known = zip(list_axes(layer), place, finest_level(layer).shape, strict=False)
+    return "".join(f", {name} {step}" for name, step, length in known if length > 1)
 
 
 def list_files(layer: Any) -> list[Any]:  # noqa: ANN401 - a layer

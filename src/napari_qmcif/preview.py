@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 from magicgui.widgets import CheckBox, Container, PushButton
+from napari.components import Dims
 from napari.layers import Layer, Shapes
 from napari.viewer import Viewer
 from numpy.typing import NDArray
-from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from napari_qmcif.form_parts import LayerBox, group
+from napari_qmcif.form_parts import LayerBox, MessageLabel, group
 from napari_qmcif.fusing import Outcome, fuse_area
 from napari_qmcif.layers_in import ChosenStack
-from napari_qmcif.layers_out import describe_fused, name_part, record_provenance
+from napari_qmcif.layers_out import describe_fused, name_part, record_provenance, selection_kept
 from napari_qmcif.worker import EngineWorker
 from qmcif_engine import FusionConfig, InvalidImageError, QmcifError, Window
 
@@ -30,11 +30,6 @@ PAUSE_MILLISECONDS = 300
 """A preview that follows changes starts when nothing has changed for so long."""
 
 
-def compute_preview(stack: ChosenStack, config: FusionConfig, area: Window, *, job: EngineWorker) -> Outcome:
-    """Fuse one part of a stack; runs in a worker thread."""
-    return fuse_area(stack, config, area=area, job=job)
-
-
 class _AreaBox(LayerBox):
     null_string = "visible field"
 
@@ -42,11 +37,10 @@ class _AreaBox(LayerBox):
 class PreviewPanel(Container[Any]):
     """Preview of the visible field or of a drawn rectangle: on request, and when a setting changes; then it follows the view, too."""
 
-    said = Signal(str)
-    failed = Signal(object)
-
-    def __init__(self, viewer: Viewer, *, choose: Callable[[], ChosenStack], read_config: Callable[[], FusionConfig]) -> None:
-        self._viewer, self._choose, self._read_config = viewer, choose, read_config
+    def __init__(
+        self, viewer: Viewer, *, choose: Callable[[], ChosenStack], read_config: Callable[[], FusionConfig], message: MessageLabel
+    ) -> None:
+        self._viewer, self._choose, self._read_config, self.message = viewer, choose, read_config, message
         self._worker: EngineWorker | None = None
         self._layer: Layer | None = None
         self._watched: Layer | None = None
@@ -98,17 +92,16 @@ class PreviewPanel(Container[Any]):
             stack, config = self._choose(), self._read_config()
             wanted = self._find_area(stack)
         except QmcifError as error:
-            self.said.emit(str(error))
+            self.message.show_error(error)
             return
         area = find_middle(wanted, LARGEST_PREVIEW_PX)
-        worker = EngineWorker(compute_preview, stack, config, area, is_waited_for=True)
-        worker.noted.connect(lambda text: self.said.emit(f"preview: {text} …"))
-        worker.returned.connect(partial(self._show, stack, config, area))
-        worker.errored.connect(self.failed.emit)
+        sizes = [f"{math.prod(part.shape) / 1e6:.1f} megapixels" for part in (area, wanted)]
+        note = "" if area == wanted else f"the preview shows the middle {sizes[0]} of {sizes[1]}"
+        worker = EngineWorker(fuse_area, stack, config, area, on_return=partial(self._show, stack, config, area, note), is_waited_for=True)
+        worker.noted.connect(lambda text: self.message.show_text(f"preview: {text} …"))
+        worker.errored.connect(self.message.show_error)
         worker.finished.connect(self._end)
         self._worker, self.button.text = worker, "Stop preview"
-        sizes = [f"{math.prod(part.shape) / 1e6:.1f} megapixels" for part in (area, wanted)]
-        self.said.emit("" if area == wanted else f"the preview shows the middle {sizes[0]} of {sizes[1]}")
         worker.start()
 
     def toggle(self) -> None:
@@ -125,8 +118,12 @@ class PreviewPanel(Container[Any]):
         if self._worker is not None:
             self._worker.cancel()
 
-    def remove(self) -> None:  # type: ignore[override] # of a layer, not of a widget
-        """Take the preview away."""
+    def drop(self, *_: object) -> None:
+        """Take the preview away, and those that would follow."""
+        self.stop()
+        self._remove_layer()
+
+    def _remove_layer(self) -> None:
         if self.layer is not None:
             self._viewer.layers.remove(self.layer)
 
@@ -135,7 +132,7 @@ class PreviewPanel(Container[Any]):
         try:
             placement = self._choose().placement.as_layer_arguments()
         except QmcifError as error:
-            self.said.emit(str(error))
+            self.message.show_error(error)
             return
         look = {"name": "preview area", "ndim": 2, "face_color": "transparent", "edge_color": "yellow", "edge_width": 2}
         shapes = self._viewer.add_shapes(**look, **placement)
@@ -147,18 +144,15 @@ class PreviewPanel(Container[Any]):
     def shut_down(self) -> None:
         """Stop for good: no timer, no worker, no layer stays behind."""
         self.live_box.value = False
-        self.stop()
+        self.drop()
         for events in (self._viewer.scene.camera.events, self._viewer.dims.events):
             events.disconnect(self._follow_view)
-        self.remove()
 
     def _find_area(self, stack: ChosenStack) -> Window:
-        shapes, dims = self.area_box.value, self._viewer.dims
-        if shapes is not None:
-            return find_drawn_area(stack, shapes)
-        return find_visible_area(stack, displayed_axes=tuple(dims.displayed), n_viewer_axes=dims.ndim)
+        shapes = self.area_box.value
+        return find_visible_area(stack, self._viewer.dims) if shapes is None else find_drawn_area(stack, shapes)
 
-    def _show(self, stack: ChosenStack, config: FusionConfig, area: Window, outcome: Outcome) -> None:
+    def _show(self, stack: ChosenStack, config: FusionConfig, area: Window, note: str, outcome: Outcome) -> None:
         """Put a preview where it belongs; the layer is kept where it can hold it, so that what the user set on it stays."""
         fused = outcome.parts["fused"]
         record = {**record_provenance(stack, config, focus_range=outcome.focus_range), "area": list(area)}
@@ -170,12 +164,11 @@ class PreviewPanel(Container[Any]):
             for key, value in {**placement, "name": arguments["name"], "metadata": arguments["metadata"]}.items():
                 setattr(layer, key, value)
         else:
-            self.remove()
-            selected = set(self._viewer.layers.selection)
-            # it covers what lies below, also where the channels of its stack are shown as a sum
-            self._layer = self._viewer.add_image(fused, **{**arguments, **placement, "blending": "translucent_no_depth"})
-            self._viewer.layers.selection = selected
-        self.said.emit("")
+            self._remove_layer()
+            with selection_kept(self._viewer):
+                # it covers what lies below, also where the channels of its stack are shown as a sum
+                self._layer = self._viewer.add_image(fused, **{**arguments, **placement, "blending": "translucent_no_depth"})
+        self.message.show_text(note)
 
     def _end(self) -> None:
         is_cancelled = self._worker is not None and self._worker.is_cancelled()
@@ -184,7 +177,7 @@ class PreviewPanel(Container[Any]):
             self._is_wanted_again = False
             self.start()
         elif is_cancelled:
-            self.said.emit("")
+            self.message.show_text("")
 
     def _follow_view(self, *_: Any) -> None:  # noqa: ANN401 - napari's events
         if self.layer is not None:
@@ -209,14 +202,13 @@ def find_middle(area: Window, largest_px: int) -> Window:
     return Window(top, left, top + height, left + width)
 
 
-def find_visible_area(stack: ChosenStack, *, displayed_axes: tuple[int, ...], n_viewer_axes: int) -> Window:
+def find_visible_area(stack: ChosenStack, dims: Dims) -> Window:
     """Return what the viewer shows of the first layer; refuse other axes than rows and columns, and an image that lies outside.
 
     Axes are counted in the dimensions of the viewer; a layer of fewer takes part in the last ones.
     """
     layer = stack.layers[0]
-    shown = sorted(axis - (n_viewer_axes - layer.ndim) for axis in displayed_axes)
-    if tuple(shown) != stack.image_axes:
+    if tuple(sorted(axis - (dims.ndim - layer.ndim) for axis in dims.displayed)) != stack.image_axes:
         msg = "the viewer shows other axes than rows and columns; the image itself is needed: go back to the 2-D view of it"
         raise InvalidImageError(msg)
     axes = list(stack.image_axes)

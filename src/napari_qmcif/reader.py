@@ -6,16 +6,14 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array as da
 import numpy as np
+from napari.types import LayerDataTuple
 
 from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, PART_NAMES, choose_colors
 from qmcif_engine import FileStack, ImageMetadata, InvalidConfigError, QmcifError, WrittenImage, open_stack
-
-if TYPE_CHECKING:
-    from napari.types import LayerDataTuple
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +21,7 @@ CLAIMED = (".czi", ".lif", ".nd2", ".ome.tif", ".ome.tiff")
 """Names of files that the manifest claims, too."""
 
 CHANNEL_COLORS = ("#00ff00", "#ff00ff", "#00ffff", "#ffff00", "#ff0000", "#0000ff")
-"""For channels recorded one by one whose file says no colors."""
+"""For channels recorded one by one whose file has no colors."""
 
 SAMPLED_SIDE_PX = 1024
 """Contrast limits come from so much of the middle of an image: to find its own, a layer would read whole images on the GUI thread."""
@@ -31,10 +29,7 @@ SAMPLED_SIDE_PX = 1024
 LARGEST_LOADED_SAMPLES = 3 * 2**24
 """Results up to this size are loaded whole, so that they can be retouched; larger ones stay on disk."""
 
-_TIME = re.compile(r"_t\d{3,}(?=\.)")
-"""How the names of images end that are time points of one layer."""
-
-Reader = Callable[[str], "list[LayerDataTuple]"]
+Reader = Callable[[str], list[LayerDataTuple]]
 
 
 def get_reader(path: str | Sequence[str]) -> Reader | None:
@@ -86,7 +81,7 @@ def _read_all_images(inputs: Path | list[Path], remark: Callable[[str], None]) -
     except QmcifError as error:
         if not error.choices:
             raise
-        refused, layers = error, list["LayerDataTuple"]()
+        refused, layers = error, list[LayerDataTuple]()
     for number, name in enumerate(refused.choices, 1):
         try:
             layers += read_stack(inputs, image=number, image_name=name)
@@ -178,33 +173,15 @@ def list_own_images(path: Path) -> list[Path]:
 
 def read_own_images(paths: Sequence[Path]) -> list[Any]:
     """Return one layer per image; maps are named after the folder of the result, and hidden unless there is nothing else."""
-    series: dict[tuple[Path, str], list[Path]] = {}
-    for path in paths:
-        # files that differ in their time point only are one layer
-        series.setdefault((path.parent, _TIME.sub("", path.name)), []).append(path)
-    layers = [_join_files([_read_own_image(path) for path in times]) for times in series.values()]
+    layers = [_read_own_image(path) for path in paths]
     if all(attributes.get("visible") is False for _, attributes, _ in layers):
         # a folder of maps alone would leave the canvas empty
         layers[-1][1]["visible"] = True
     return layers
 
 
-def _join_files(layers: list[tuple[Any, dict[str, Any], str]]) -> tuple[Any, dict[str, Any], str]:
-    """Return images of one name at several time points as one layer, time first."""
-    _, attributes, kind = layers[0]
-    if len(layers) == 1:
-        return layers[0]
-    # time points are joined at full size: levels of several files need not fit
-    finest = [samples[0] if described["multiscale"] else samples for samples, described, _ in layers]
-    time = {"axis_labels": "t", "scale": 1.0, "units": "pixel"}
-    joined = {**attributes, "multiscale": False, **{name: (time[name], *attributes[name]) for name in time if name in attributes}}
-    if "channel_axis" in joined:
-        joined["channel_axis"] += 1
-    return (np.stack(finest) if isinstance(finest[0], np.ndarray) else da.stack(finest), joined, kind)
-
-
 def _read_own_image(path: Path) -> tuple[Any, dict[str, Any], str]:
-    stem = _TIME.sub("", path.name).split(".")[0]
+    stem = path.name.split(".")[0]
     part, image = re.sub(r"_\d+$", "", stem), WrittenImage.open(path)
     is_map = part in (*MAP_NAMES, "height")
     name = f"{path.parent.name}: {PART_NAMES.get(stem, stem.replace('_', ' '))}" if is_map else stem
@@ -242,7 +219,7 @@ def _is_image_name(path: Path) -> bool:
 
 
 def describe_axes(labels: Sequence[str], metadata: ImageMetadata) -> dict[str, Any]:
-    """Return names of axes, rows and columns last, with the scale and units of those in space where the file says them."""
+    """Return names of axes, rows and columns last, with the scale and units of those in space where the file has them."""
     if metadata.pixel_size is None or metadata.unit is None:
         return {"axis_labels": labels}
     before = [(metadata.z_step or 1.0, metadata.unit) if label == "z" else (1.0, "pixel") for label in labels[:-2]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -86,13 +86,8 @@ class SettingsForm(Container[Any]):
             # the last answer only describes; there is nothing to set
             box.changed.connect(lambda answer, name=name: self._change(TASK_CHOICES[name][1].get(answer, {})))
         self.reset_button.changed.connect(self.reset)
-        self.load_button.changed.connect(self._ask_load)
-        self.save_button.changed.connect(self._ask_save)
-
-    @property
-    def preset(self) -> str:
-        """Name of the preset the settings started from."""
-        return str(self.preset_box.value)
+        self.load_button.changed.connect(lambda: self._ask(QFileDialog.getOpenFileName, "Load settings", "", self.load))
+        self.save_button.changed.connect(lambda: self._ask(QFileDialog.getSaveFileName, "Save settings", "settings.toml", self.save))
 
     def read_config(self) -> FusionConfig:
         """Return the settings as they stand; refuse those that cannot go together."""
@@ -106,7 +101,7 @@ class SettingsForm(Container[Any]):
 
     def list_changes(self) -> dict[str, Any]:
         """Return the settings that differ from the preset's, by ``section.name``."""
-        reference = flatten(PRESETS[self.preset])
+        reference = flatten(PRESETS[self.preset_box.value])
         return {name: value for name, value in self._flat.items() if value != reference[name]}
 
     def reset(self) -> None:
@@ -115,17 +110,11 @@ class SettingsForm(Container[Any]):
 
     def load(self, path: Path) -> None:
         """Take the settings from a TOML file; the form stays as it is where that cannot be done."""
-        try:
-            self.show_config(FusionConfig.from_toml(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, QmcifError) as error:
-            show_error(f"{path.name}: {error}")
+        self.show_config(FusionConfig.from_toml(path.read_text(encoding="utf-8")))
 
     def save(self, path: Path) -> None:
         """Write the settings to a TOML file; one of that name is replaced, as the dialog has asked."""
-        try:
-            write_text(path, self.read_config().to_toml())
-        except (OSError, QmcifError) as error:
-            show_error(f"{path.name}: {error}")
+        write_text(path, self.read_config().to_toml())
 
     def _change(self, changes: Mapping[str, Any]) -> None:
         if changes and not self._is_showing:
@@ -154,7 +143,7 @@ class SettingsForm(Container[Any]):
                 part.setVisible(is_shown)
         self._is_showing = False
         self.fold.setText(f"Method ({len(changes)} changed)" if changes else "Method")
-        self.reset_button.enabled = bool(changes) or self.preset != read_preferences().preset
+        self.reset_button.enabled = bool(changes) or self.preset_box.value != read_preferences().preset
 
     def _build_rows(self) -> QWidget:
         content = QWidget()
@@ -179,15 +168,13 @@ class SettingsForm(Container[Any]):
             row.changed.connect(lambda value, name=name: self._change({name: value}))
         return content
 
-    def _ask_load(self) -> None:
-        name, _ = QFileDialog.getOpenFileName(self.native, "Load settings", "", TOML_FILTER)
-        if name:
-            self.load(Path(name))
-
-    def _ask_save(self) -> None:
-        name, _ = QFileDialog.getSaveFileName(self.native, "Save settings", "settings.toml", TOML_FILTER)
-        if name:
-            self.save(Path(name))
+    def _ask(self, dialog: Callable[..., tuple[str, str]], title: str, name: str, use: Callable[[Path], None]) -> None:
+        chosen, _ = dialog(self.native, title, name, TOML_FILTER)
+        try:
+            if chosen:
+                use(Path(chosen))
+        except (OSError, UnicodeDecodeError, QmcifError) as error:
+            show_error(f"{Path(chosen).name}: {error}")
 
 
 def label_setting(item: dataclasses.Field[Any]) -> str:

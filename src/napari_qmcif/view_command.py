@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
 
 HELP = "open a stack in napari, with the fusion beside it"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Report what the command takes."""
+    """Add what the command takes."""
     parser.add_argument(
         "images",
         nargs="+",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from magicgui.widgets import Container, ProgressBar, PushButton
 from magicgui.widgets.bases import Widget
+from napari.utils.notifications import show_error
+from napari.viewer import Viewer
 from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QWidget
 
 from napari_qmcif.form_parts import MessageLabel, group
-from napari_qmcif.worker import EngineWorker, notify
+from napari_qmcif.worker import EngineWorker, describe_failure
 from qmcif_engine import QmcifError
 
-CANCELLED = "cancelled"
 GUARD_SECONDS = 0.5
 """So long after the start, a click does not cancel: it is the second one of a double click."""
 
@@ -24,25 +26,18 @@ GUARD_SECONDS = 0.5
 class WorkRow(Container[Any]):
     """A button that starts a worker and cancels it while it runs, a bar, and messages; the bar keeps its place, so that nothing moves.
 
-    Without something to start, workers are handed to `follow`. The function called at the end may show its own message.
+    The function called at the end may show its own message.
     """
 
     def __init__(
-        self,
-        start: Callable[..., EngineWorker | None] | None = None,
-        *,
-        text: str = "",
-        tooltip: str = "",
-        on_end: Callable[[], None] = lambda: None,
-        beside: Widget | None = None,
+        self, make: Callable[[], EngineWorker | None], *, text: str, tooltip: str = "", on_end: Callable[[], None] = lambda: None
     ) -> None:
-        self._start, self._on_end, self._text, self._is_allowed, self._is_gone = start, on_end, text, True, False
+        self._make, self._on_end, self._text, self.is_allowed, self._is_gone = make, on_end, text, True, False
         self._worker: EngineWorker | None = None
-        self._left, self._note, self._cancelled, self._steps_a_tile, self._began = TimeLeft(), "", CANCELLED, 1, 0.0
-        self._n_followed = 0
+        self._left, self._note, self._began = TimeLeft(), "", 0.0
         self.button, self.bar = PushButton(text=text, tooltip=tooltip), ProgressBar(label="")
         self.bar.native.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        super().__init__(widgets=[self.button if beside is None else group(beside, self.button), self.bar], labels=False)
+        super().__init__(widgets=[self.button, self.bar], labels=False)
         self.margins = (0, 0, 0, 0)
         self.reason, self.message = MessageLabel(), MessageLabel()
         for label in (self.reason, self.message):
@@ -50,32 +45,24 @@ class WorkRow(Container[Any]):
         # hidden, they keep their room: nothing moves while the work is under way
         for part in (self.bar.native, self.message):
             policy = part.sizePolicy()
-            policy.setRetainSizeWhenHidden(start is not None)
+            policy.setRetainSizeWhenHidden(True)
             part.setSizePolicy(policy)
-        self.native.destroyed.connect(self._leave)
+        self.native.destroyed.connect(self.leave)
         self.button.changed.connect(self.toggle)
-        self.button.visible, self.bar.visible = start is not None, False
+        self.bar.visible = False
 
     @property
     def is_running(self) -> bool:
         """Whether a worker is under way."""
         return self._worker is not None
 
-    @property
-    def is_allowed(self) -> bool:
-        """Whether nothing stands in the way of the work."""
-        return self._is_allowed
-
-    def allow(self, note: str = "") -> None:
-        """Enable the button; a note may stand beside it."""
-        self._is_allowed = True
-        self.reason.say(note)
-        self._show_state()
-
-    def forbid(self, reason: str) -> None:
-        """Disable the button and name the reason."""
-        self._is_allowed = False
-        self.reason.say(reason)
+    def check(self, find_note: Callable[[], str]) -> None:
+        """Enable the button, with a note, or disable it where finding the note is refused, with the reason."""
+        try:
+            note, self.is_allowed = find_note(), True
+        except QmcifError as error:
+            note, self.is_allowed = str(error), False
+        self.reason.show_text(note)
         self._show_state()
 
     def toggle(self) -> None:
@@ -87,28 +74,28 @@ class WorkRow(Container[Any]):
 
     def start(self) -> None:
         """Start the work of the button."""
-        if self._start is not None:
-            self.attempt(self._start)
+        self.attempt(self._make)
 
-    def attempt(self, start: Callable[[], EngineWorker | None]) -> None:
-        """Start some work and follow it, one at a time; refusals are shown in place."""
+    def attempt(self, make: Callable[[], EngineWorker | None]) -> None:
+        """Start a worker and follow it, one at a time; refusals are shown in place."""
         if self.is_running:
             return
         try:
-            worker = start()
+            worker = make()
         except QmcifError as error:
-            self.message.complain(error)
+            self.message.show_error(error)
             return
         if worker is not None:
             self.follow(worker)
+            worker.start()
 
-    def follow(self, worker: EngineWorker, *, steps_a_tile: int = 1, if_cancelled: str = CANCELLED) -> None:
+    def follow(self, worker: EngineWorker) -> None:
         """Show a worker from its start to its end; the time left is shown once the steps of a tile were measured."""
-        self._worker, self._steps_a_tile, self._cancelled, self._began = worker, steps_a_tile, if_cancelled, time.monotonic()
-        self._n_followed += 1
+        self._worker, self._began = worker, time.monotonic()
         worker.errored.connect(self._fail)
-        for signal, show in ((worker.noted, self._show_phase), (worker.progressed, self._show_step), (worker.finished, self._end)):
-            signal.connect(partial(self._show, self._n_followed, show))
+        shown: list[tuple[Any, Any]] = [(worker.noted, self._show_phase), (worker.progressed, self._show_step)]
+        for signal, show in [*shown, (worker.returned, self._sum_up), (worker.finished, self._end)]:
+            signal.connect(partial(self._show, worker, show))
         # it may be under way: its first note has passed
         self._show_phase(worker.phase or "starting")
         self._show_state()
@@ -117,38 +104,33 @@ class WorkRow(Container[Any]):
         """Ask the worker to stop."""
         if self._worker is not None:
             self._worker.cancel()
-            self.message.say("cancelling …")
+            self.message.show_text("cancelling …")
             self.button.enabled = False
 
-    def leave(self) -> None:
+    def leave(self, *_: object) -> None:
         """Show nothing any more; the worker goes on."""
-        self._is_gone = True
-
-    def _leave(self) -> None:
         self._is_gone = True
 
     def _fail(self, error: Exception) -> None:
         if self._is_gone:
-            notify(error)
+            show_error(describe_failure(error))
         else:
-            self.message.complain(error)
+            self.message.show_error(error)
 
-    def _show(self, number: int, show: Callable[..., None], *reported: Any) -> None:  # noqa: ANN401 - what a signal carries
+    def _show(self, worker: EngineWorker, show: Callable[..., None], *reported: Any) -> None:  # noqa: ANN401 - what a signal carries
         """Show what a worker reports.
 
         That comes from its thread, maybe when the labels are deleted already, or when the worker was cancelled: then only its end is shown,
         since its thread goes on to its next step.
         """
-        if self._is_gone or self._worker is None or number != self._n_followed:
-            return
-        if show == self._end or not self._worker.is_cancelled():
+        if not self._is_gone and worker is self._worker and (show == self._end or not worker.is_cancelled()):
             show(*reported)
 
     def _show_phase(self, text: str) -> None:
-        # steps of aligning say nothing about those of fusing
-        self._left.begin(steps_a_tile=self._steps_a_tile)
+        # steps of aligning and of fusing take different times
+        self._left.begin(steps_a_tile=1 if self._worker is None else self._worker.steps_a_tile)
         self._note = f"{text} …"
-        self.message.say(self._note)
+        self.message.show_text(self._note)
         self._show_step(0, 0)
 
     def _show_step(self, done: int, total: int) -> None:
@@ -157,12 +139,16 @@ class WorkRow(Container[Any]):
         bar.setValue(done)
         bar.setFormat(f"%p %, {left}" if left else "%p %")
 
+    def _sum_up(self, _: object) -> None:
+        if self._worker is not None and self._worker.remarks:
+            self.message.show_text("; ".join(self._worker.remarks))
+
     def _end(self) -> None:
         """Show that it was cancelled; a message about the outcome stays."""
         if self._worker is not None and self._worker.is_cancelled():
-            self.message.say(self._cancelled)
+            self.message.show_text(self._worker.if_cancelled)
         elif self.message.text() == self._note:
-            self.message.say("")
+            self.message.show_text("")
         self._worker = None
         self._show_state()
         self._on_end()
@@ -170,9 +156,22 @@ class WorkRow(Container[Any]):
     def _show_state(self) -> None:
         self.bar.visible = self.is_running
         self.button.text = "Cancel" if self.is_running else self._text
-        self.button.enabled = self._is_allowed or self.is_running
-        if self._start is None:
-            self.button.visible = self.is_running
+        self.button.enabled = self.is_allowed or self.is_running
+
+
+class Page(Container[Any]):
+    """A page of the dock: choices, the work that they are for, and what that shows."""
+
+    def __init__(self, viewer: Viewer, choices: Sequence[Widget], row: WorkRow, *shown: QWidget) -> None:
+        self._viewer, self.row = viewer, row
+        self.form = group(*choices, layout="vertical", labels=True)
+        super().__init__(widgets=[self.form, row], labels=False)
+        for part in shown:
+            self.native.layout().addWidget(part)
+
+    def shut_down(self) -> None:
+        """Stop what runs."""
+        self.row.cancel()
 
 
 class TimeLeft:

@@ -8,36 +8,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from napari.utils import cancelable_progress
-from napari.utils.notifications import show_error
 from qtpy.QtCore import QCoreApplication, QObject, Qt, Signal
 
-from qmcif_engine import Cancelled, CompilationListener, QmcifError
+from qmcif_engine import Cancelled, CompilationListener, FusionProgress, QmcifError
 
 logger = logging.getLogger(__name__)
 
 SHORTEST_REPORT_INTERVAL_SECONDS = 0.1
 """Each progress report runs the event loop once: more of them than ten a second would keep the viewer from its own work."""
 
+CANCELLED = "cancelled"
 TOO_LARGE = "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
 COMPILING = "compiling the method for this computer, which takes a while and happens once"
 
 _running: set[EngineWorker] = set()
 """Workers whose threads have not ended: nobody else keeps them alive."""
-
-
-class Progress(Protocol):
-    """What the engine reports after each step."""
-
-    @property
-    def done(self) -> int:
-        """Steps finished."""
-
-    @property
-    def total(self) -> int:
-        """Steps in all."""
 
 
 class EngineWorker(QObject):
@@ -52,23 +40,33 @@ class EngineWorker(QObject):
 
     progressed = Signal(int, int)
     noted = Signal(str)
-    told = Signal(object)
+    yielded = Signal(object)
     returned = Signal(object)
     errored = Signal(object)
     finished = Signal()
     _ended = Signal(object)
     _left = Signal()
 
-    def __init__(self, work: Callable[..., Any], *arguments: Any, is_waited_for: bool = False) -> None:  # noqa: ANN401 - passed on
+    def __init__(
+        self,
+        work: Callable[..., Any],
+        *arguments: Any,  # noqa: ANN401 - passed on
+        on_return: Callable[[Any], object] | None = None,
+        is_waited_for: bool = False,
+    ) -> None:
         super().__init__()
         self._work = partial(work, *arguments, job=self)
         self._reported_at = float("-inf")
         self._is_cancelled = self._is_over = self._is_compiling = False
         self.is_waited_for = is_waited_for
+        # to be shown: how many steps are one tile, and the message after it was cancelled
+        self.steps_a_tile, self.if_cancelled = 1, CANCELLED
         self.phase, self.remarks = "", list[str]()
         self._ended.connect(self._conclude, Qt.ConnectionType.QueuedConnection)
         # queued, so that whoever cancels has finished what it is doing
         self._left.connect(self._leave, Qt.ConnectionType.QueuedConnection)
+        if on_return is not None:
+            self.returned.connect(on_return)
         application = QCoreApplication.instance()
         if application is not None:
             application.aboutToQuit.connect(self.cancel)
@@ -85,16 +83,16 @@ class EngineWorker(QObject):
             self._left.emit()
 
     def is_cancelled(self) -> bool:
-        """Return whether the work shall stop; the engine asks this between its steps."""
+        """Return whether to stop the work; the engine asks this between its steps."""
         return self._is_cancelled
 
     def check_cancelled(self) -> None:
-        """End the work by raising `Cancelled` where it shall stop."""
+        """End the work by raising `Cancelled` where it was cancelled."""
         if self._is_cancelled:
             msg = "the work was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: FusionProgress) -> None:
         """Pass a step on to the GUI thread, at most ten times a second; the engine calls this after each step."""
         now = time.monotonic()
         # a step was done, so compiling is over
@@ -112,10 +110,6 @@ class EngineWorker(QObject):
     def remark(self, text: str) -> None:
         """Add something that a person should know at the end."""
         self.remarks += [text] * bool(text)
-
-    def tell(self, found: object) -> None:
-        """Pass an intermediate result on to the GUI thread."""
-        self.told.emit(found)
 
     def _note_compiling(self) -> None:
         """Inform the GUI thread why nothing seems to be done, until the next step or note."""
@@ -189,11 +183,6 @@ def describe_failure(error: Exception) -> str:
         return str(error)
     logger.error("unforeseen failure", exc_info=error)
     return f"{type(error).__name__}: {error}"
-
-
-def notify(error: Exception) -> None:
-    """Show an error as one of napari's notifications, where no form is left that could show it."""
-    show_error(describe_failure(error))
 
 
 def list_running_workers() -> list[EngineWorker]:

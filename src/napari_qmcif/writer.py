@@ -14,7 +14,7 @@ import numpy as np
 from napari.types import FullLayerData
 from napari.utils import Colormap
 
-from napari_qmcif.layers_in import N_COLORS
+from napari_qmcif.layers_in import N_COLORS, stack_arrays
 from napari_qmcif.layers_out import MAP_NAMES, METADATA_KEY, part_of, read_record
 from qmcif_engine import ImageMetadata, QmcifError, open_stack, write_image
 
@@ -36,13 +36,14 @@ def write_layer(path: str, data: Any, attributes: dict[str, Any]) -> list[str]: 
     samples = [_squeeze(data, attributes) for data, attributes in layers]
     behind = 2 + _is_color(*layers[0])
     if samples[0].ndim > behind + 1:
-        msg = f"{attributes.get('name')!r} has several axes before rows and columns; one, such as time, is needed: save it as a folder"
+        name = attributes.get("name")
+        msg = f"{name!r} has several axes before rows and columns; one, such as time, is needed: fuse it where the sliders stand"
         raise QmcifError(msg)
     alpha, found = None, _find_metadata(attributes)
     if len(layers) > 1:
         names = tuple(str(own.get("name")).removesuffix(": fused").rpartition(": ")[2] for _, own in layers)
         colors = tuple(_name_color(own.get("colormap")) for _, own in layers)
-        joined: Any = _stack(samples)
+        joined: Any = stack_arrays(samples, -1)
         found = replace(found, has_separate_channels=True, channel_names=names, channel_colors=colors if all(colors) else ())
     else:
         joined = samples[0]
@@ -63,14 +64,10 @@ def write_result(path: str, layers: list[FullLayerData]) -> list[str]:
         part = _read_record(attributes).get("part")
         stem = re.sub(r"[^\w.-]+", "_", str(attributes["name"])).strip("._") or "image"
         name, suffix = (part, ".tif") if part in MAP_NAMES else (part if part in IMAGE_PARTS else stem, ".ome.tif")
-        # layers of one part, such as two channels, would have the same name; what stands for a time point stays at the end of it
-        for numbered in (f"{name}_{number}" if number > 1 else name for number in count(1)):
-            targets = {str(folder / f"{numbered}{place}{suffix}"): samples for place, samples in _list_images(data, attributes).items()}
-            if not set(targets) & set(written):
-                break
-        for target, samples in targets.items():
-            own = {**attributes, "multiscale": False, "metadata": {METADATA_KEY: _own_record(attributes)}}
-            written += write_layer(target, samples, own)
+        # layers of one part, such as two channels, would have the same name
+        targets = (str(folder / f"{name}{f'_{number}' if number > 1 else ''}{suffix}") for number in count(1))
+        own = {**attributes, "metadata": {METADATA_KEY: _own_record(attributes)}}
+        written += write_layer(next(target for target in targets if target not in written), data, own)
     return written
 
 
@@ -131,27 +128,6 @@ def _squeeze(data: Any, attributes: dict[str, Any]) -> Any:  # noqa: ANN401 - an
     samples: Any = data[0] if attributes.get("multiscale") else data
     n_before = samples.ndim - 2 - _is_color(data, attributes)
     return samples[tuple(0 if length == 1 else slice(None) for length in samples.shape[:n_before])]
-
-
-def _stack(samples: list[Any]) -> Any:  # noqa: ANN401 - arrays
-    """Return channels as the last axis, lazy where one of them is lazy."""
-    if all(isinstance(one, np.ndarray) for one in samples):
-        return np.stack(samples, axis=-1)
-    import dask.array as da
-
-    return da.stack(samples, axis=-1)
-
-
-def _list_images(data: Any, attributes: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - any array
-    """Return the images of a layer at its finest level, by their place along further axes such as time: ``_t000`` and so on."""
-    samples: Any = data[0] if attributes.get("multiscale") else data
-    lengths = samples.shape[: samples.ndim - 2 - _is_color(data, attributes)]
-    labels = attributes.get("axis_labels") or [f"axis{axis}" for axis in range(len(lengths))]
-    images = {}
-    for index in np.ndindex(*lengths):
-        places = [f"_{label}{step:03d}" for label, step, length in zip(labels, index, lengths, strict=False) if length > 1]
-        images["".join(places)] = samples[index]
-    return images
 
 
 def _read_record(attributes: dict[str, Any]) -> dict[str, Any]:

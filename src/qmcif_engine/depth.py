@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from qmcif_engine.arrays import FloatArray, IndexArray, SampleArray
 from qmcif_engine.compiled import compiled
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.input.array_source import is_dask_array
-from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+from qmcif_engine.io.metadata.units import convert_length, parse_unit
 from qmcif_engine.io.output.formats import name_beside
 from qmcif_engine.io.output.windowed_image import ArrayImage, ImageContent, JoinedImage, WindowedImage, assemble_content
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
@@ -111,7 +110,7 @@ def choose_height_scale(metadata: ImageMetadata, *, z_step: float | None = None,
     InvalidConfigError
         When there is no usable z step or unit.
     """
-    name = settle_unit(unit)
+    name = parse_unit(unit)
     if unit is not None and name is None:
         msg = f"the unit of heights is {unit!r}; a unit of length is needed: give for example micrometer, mm or nm"
         raise InvalidConfigError(msg)
@@ -127,13 +126,10 @@ def choose_height_scale(metadata: ImageMetadata, *, z_step: float | None = None,
 
 def _checked_step(z_step: float) -> float:
     """Return a z step with which heights, in single precision, are neither all zero nor infinite."""
-    if not math.isfinite(z_step) or z_step == 0:
-        msg = f"the z step is {z_step}; a number other than 0 is needed: give the distance between neighboring images"
-        raise InvalidConfigError(msg)
-    if not _SMALLEST_Z_STEP <= abs(z_step) <= _LARGEST_Z_STEP:
+    if not _SMALLEST_Z_STEP <= abs(z_step) <= _LARGEST_Z_STEP:  # NaN is not, either
         msg = (
-            f"the z step is {z_step}; one from {_SMALLEST_Z_STEP} to {_LARGEST_Z_STEP} is needed: give the distance between neighboring "
-            "images, in a fitting unit"
+            f"the z step is {z_step}; one from {_SMALLEST_Z_STEP} to {_LARGEST_Z_STEP}, or minus that, is needed: give the distance "
+            "between neighboring images, in a fitting unit"
         )
         raise InvalidConfigError(msg)
     return z_step
@@ -349,7 +345,7 @@ def assemble_heights(
 
 
 def describe_request(request: HeightRequest, metadata: ImageMetadata) -> dict[str, object]:
-    """Return how heights are made, as provenance tells it."""
+    """Return how heights are made, for their provenance."""
     scale = choose_height_scale(metadata, z_step=request.z_step, unit=request.unit)
     return {"z_step": scale.z_step, "unit": scale.unit, "smoothing_px": request.smoothing_px}
 

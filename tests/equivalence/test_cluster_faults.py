@@ -12,8 +12,8 @@ import tifffile
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ExecutionError
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.to_file import fuse_to_file
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.run.execution import connect_to_scheduler
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

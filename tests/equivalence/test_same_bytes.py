@@ -15,11 +15,11 @@ import zarr
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import Cancelled, ExecutionError
-from qmcif_engine.fusing.active_run import LevelSink
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.pipeline.active_run import LevelSink
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.lazy import fuse_lazily
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.run.cluster import _can_write, check_workers, share_folder
 from qmcif_engine.run.execution import connect_to_scheduler
 from qmcif_engine.run.job import Job

@@ -128,6 +128,33 @@ def viewer(window, qtbot):
 
 
 @pytest.fixture
+def open_page(viewer, qtbot):
+    """Returns what puts a page of the dock beside the viewer; at the end its work is waited for, and it lets go of the viewer."""
+    opened = []
+
+    def open_one(page):
+        opened.append(page(viewer))
+        viewer.window.add_dock_widget(opened[-1])
+        return opened[-1]
+
+    yield open_one
+    for page in opened:
+        page.shut_down()
+    for page in opened:
+        wait_for(page, qtbot)
+
+
+@pytest.fixture
+def wait(qtbot):
+    """Returns what waits until nothing runs on a page."""
+    return partial(wait_for, qtbot=qtbot)
+
+
+def wait_for(page, qtbot):
+    qtbot.waitUntil(lambda: not (page.session is not None and page.session.is_running if hasattr(page, "session") else page.row.is_running))
+
+
+@pytest.fixture
 def answer(monkeypatch):
     """Answer the dialogs as a person would."""
 
@@ -139,49 +166,32 @@ def answer(monkeypatch):
 
 
 @pytest.fixture
-def add_result():
-    """Return what adds a stack and its result as a run would: the truth stands for the fused image."""
-    import numpy as np
-
-    from napari_qmcif.layers_out import add_layers, describe_channel, record_provenance
-    from napari_qmcif.stack_series import choose_series
+def run():
+    """Returns what fuses layers as Run does, adds the result with all maps, and returns its layers by part."""
+    from napari_qmcif.fusing import FusionRequest, choose_images, run_fusion
+    from napari_qmcif.layers_out import add_layers, part_of
+    from napari_qmcif.preferences import RunOptions
     from qmcif_engine import FusionConfig
 
-    def add(viewer, scene, *, name="leaf", record=(), **look):
-        layer = viewer.add_image(scene.images, name=name, rgb=scene.images.ndim == 4, **look)
-        series = choose_series([layer])
-        told = record_provenance(series.first, FusionConfig(), focus_range=(0, 255)) | dict(record)
-        parts = {"fused": scene.truth.copy(), "source_index": scene.depth_index.astype(np.uint16)}
-        return [layer, *add_layers(viewer, describe_channel(series, 0, parts, record=told, z_step=series.first.z_step[0]))]
+    def fuse(viewer, *layers, **options):
+        wanted = RunOptions(**{"confidence": True, "scale_maps": True, **options})
+        request = FusionRequest(series=choose_images(layers, wanted), config=FusionConfig(), options=wanted)
+        return {part_of(layer): layer for layer in add_layers(viewer, run_fusion(request, 1, job=QuietJob()))}
 
-    return add
+    return fuse
 
 
 @pytest.fixture
-def add_time_series():
-    """Return what adds a gray stack of two time points and its result: both scenes, whose truth stands for the fused images."""
-    from napari_qmcif.layers_out import describe_channel, record_provenance
-    from napari_qmcif.stack_series import choose_series
-    from qmcif_engine import FusionConfig, make_focus_stack
+def time_series():
+    """A gray layer of two time points, 4 micrometers between the planes, named leaf."""
+    import numpy as np
+    from napari.layers import Image
 
-    def add(viewer):
-        import numpy as np
+    from qmcif_engine import make_focus_stack
 
-        scenes = [make_focus_stack(n_images=3, shape=(48, 64), seed=seed, is_color=False) for seed in (0, 1)]
-        space = {"axis_labels": ("t", "z", "y", "x"), "scale": (1, 4, 0.5, 0.5), "units": ("pixel", "um", "um", "um")}
-        images = np.stack([scene.images for scene in scenes])
-        layer = viewer.add_image(images, rgb=False, name="leaf", contrast_limits=(0, 255), **space)
-        series = choose_series([layer], "z")
-        record = record_provenance(series.first, FusionConfig(), focus_range=(0, 255))
-        parts = {
-            "fused": series.arrange([scene.truth for scene in scenes]),
-            "source_index": series.arrange([scene.depth_index.astype(np.uint16) for scene in scenes]),
-        }
-        for samples, attributes, _ in describe_channel(series, 0, parts, record=record, z_step=4.0):
-            viewer.add_image(samples, **attributes)
-        return scenes
-
-    return add
+    images = [make_focus_stack(n_images=3, shape=(48, 64), seed=seed, is_color=False).images for seed in (0, 1)]
+    space = {"axis_labels": ("t", "z", "y", "x"), "scale": (1, 4, 0.5, 0.5), "units": ("pixel", "um", "um", "um")}
+    return Image(np.stack(images), rgb=False, name="leaf", contrast_limits=(0, 255), **space)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -9,9 +9,19 @@ from napari.components import ViewerModel
 
 from napari_qmcif.clipboard import options_of, write_command, write_python
 from napari_qmcif.fusing import choose_images
-from napari_qmcif.layers_in import choose_layers, choose_planes
-from napari_qmcif.run_options import RunOptions
-from qmcif_engine import PRESETS, InvalidImageError, fuse, open_stack, prepare_stack, read_image, write_image
+from napari_qmcif.layers_in import choose_layers
+from napari_qmcif.preferences import RunOptions
+from qmcif_engine import (
+    PRESETS,
+    InvalidImageError,
+    fuse,
+    load_transforms,
+    open_stack,
+    prepare_stack,
+    read_image,
+    save_transforms,
+    write_image,
+)
 from qmcif_engine.cli import main
 
 FEW = {"decision.smoothness": 2.0, "decision.measure": "laplacian", "decision.feather_px": 5.0}
@@ -59,7 +69,7 @@ def test_a_copied_script_adds_the_layers_of_the_run(images, prepared):
 def test_a_copied_command_gives_the_result(file_layers, images, prepared):
     stack = replace(choose_layers(file_layers), **prepared)
 
-    arguments = shlex.split(write_command(stack, preset="default", changes=FEW))[1:]
+    arguments = shlex.split(write_command(stack.layers, options_of(stack), preset="default", changes=FEW))[1:]
 
     assert main([*arguments, "--overwrite"]) == 0
     kept = images[list(stack.frame_numbers)]
@@ -68,10 +78,12 @@ def test_a_copied_command_gives_the_result(file_layers, images, prepared):
 
 
 def test_a_file_of_transforms_is_named(file_layers, in_folder):
-    stack = replace(choose_layers(file_layers), transforms=object(), transforms_file=in_folder / "found.json")
+    file = in_folder / "found.json"
+    save_transforms(file, prepare_stack(open_stack([layer.data for layer in file_layers]), align="translation").transforms)
+    stack = replace(choose_layers(file_layers), transforms=load_transforms(file), transforms_file=file)
 
-    assert f"--transforms {in_folder / 'found.json'}" in write_command(stack, preset="fast", changes={})
-    assert f"transforms='{in_folder / 'found.json'}'" in write_python(stack.layers, options_of(stack), preset="fast", changes={})
+    assert f"--transforms {file}" in write_command(stack.layers, options_of(stack), preset="fast", changes={})
+    assert f"transforms='{file}'" in write_python(stack.layers, options_of(stack), preset="fast", changes={})
 
 
 def test_a_command_needs_files_that_hold_what_is_shown(in_folder, images):
@@ -79,5 +91,5 @@ def test_a_command_needs_files_that_hold_what_is_shown(in_folder, images):
     layer = viewer.add_image(images, rgb=True)
 
     with pytest.raises(InvalidImageError, match="the images do not lie in files as they are shown; such files are needed for a command"):
-        write_command(choose_planes(layer, 0), preset="default", changes={})
+        write_command([layer], RunOptions(), preset="default", changes={})
     assert RunOptions() == options_of(choose_layers([viewer.add_image(image, rgb=True) for image in images]))

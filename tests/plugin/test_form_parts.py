@@ -7,10 +7,9 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
-from qtpy.QtWidgets import QApplication, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QLabel
 
-from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel, OfferedBox, StackBox, call_when_closed, make_fold, shrink_boxes
-from napari_qmcif.stack_series import list_stacks
+from napari_qmcif.form_parts import BarPlot, LayerBox, MessageLabel, StackBox, list_stacks, make_fold, shrink_boxes
 
 
 def turn(widget):
@@ -36,19 +35,6 @@ def test_the_wheel_is_left_to_the_form_unless_the_box_has_the_focus(make, qtbot)
     assert box.value == before
 
 
-def test_leaving_the_parent_is_noticed_once_each_time(qtbot):
-    parent, widget, heard = QWidget(), QWidget(), []
-    qtbot.addWidget(parent)
-    qtbot.addWidget(widget)
-    call_when_closed(widget, lambda: heard.append(widget.parent()))
-
-    widget.setParent(parent)
-    assert heard == []
-    widget.setParent(None)
-
-    assert heard == [None]
-
-
 def test_a_fold_is_built_once_when_it_is_first_opened(qtbot):
     built = []
     fold = make_fold("Settings", lambda: built.append(1) or QLabel("inside"))
@@ -65,10 +51,10 @@ def test_addresses_in_a_message_can_be_followed_and_all_else_is_plain(qtbot):
     qtbot.addWidget(label)
     assert label.isHidden()
 
-    label.say("fusing <leaf>, dashboard: http://127.0.0.1:8787/status …")
+    label.show_text("fusing <leaf>, dashboard: http://127.0.0.1:8787/status …")
     assert '<a href="http://127.0.0.1:8787/status"' in label.text()
     assert "&lt;leaf&gt;" in label.text()
-    label.say("<b>leaf</b>")
+    label.show_text("<b>leaf</b>")
     assert (label.text(), label.textFormat(), label.isHidden()) == ("<b>leaf</b>", Qt.TextFormat.PlainText, False)
 
 
@@ -87,30 +73,18 @@ def test_a_chosen_layer_stays_chosen_under_a_new_name_and_is_announced_when_it_g
     assert (box.value, heard) == (second, [first, second])
 
 
-def test_an_offer_keeps_the_choice_where_it_can(qtbot):
-    box = OfferedBox(name="axis")
-    qtbot.addWidget(box.native)
-    box.offer([("z (3)", "z"), ("t (2)", "t")], first="z")
-    assert box.value == "z"
-    box.value = "t"
-    box.offer([("c (2)", "c"), ("t (9)", "t")])
-    assert box.value == "t"
-
-
 def test_stacks_channels_of_one_recording_and_images_of_one_size_are_offered():
-    shared = [Image(np.zeros((3, 4, 5)), name=f"cells: {dye}") for dye in ("DAPI", "GFP")]
-    scene = Image(np.zeros((3, 4, 5)), name="cells: scene 2")
+    shared = [Image(np.zeros((3, 4, 5)), name=f"cells: {dye}", metadata={"qmcif": {"files": ["cells.czi"]}}) for dye in ("DAPI", "GFP")]
+    scene = Image(np.zeros((3, 4, 5)), name="cells: scene 2", metadata={"qmcif": {"files": ["cells.czi"], "image": "2"}})
     frames = [Image(np.zeros((4, 5)), name=f"frame {number}") for number in range(2)]
     lone, hidden = Image(np.zeros((6, 5)), name="lone"), Image(np.zeros((4, 5)), name="truth", visible=False)
-    files = dict.fromkeys(shared, ("cells.czi", "1")) | {scene: ("cells.czi", "2")}
-
-    found = dict(list_stacks([*shared, scene, *frames, lone, hidden], [*frames[:1], lone], recording_of=lambda layer: files.get(layer, ())))
+    found = dict(list_stacks([*shared, scene, *frames, lone, hidden], (frames[0], lone)))
 
     assert list(found) == ["cells: DAPI", "cells: GFP", "cells: scene 2", "cells: 2 channels", "2 images, 5 x 4", "2 selected layers"]
     assert found["cells: 2 channels"] == tuple(shared)
     assert found["2 images, 5 x 4"] == tuple(frames)
-    double = [shared[0], Image(np.zeros((3, 4, 5)), name="cells: DAPI")]
-    assert [name for name, _ in list_stacks(double, recording_of=lambda _: ())] == ["cells: DAPI", "cells: DAPI (2)"]
+    double = [Image(np.zeros((3, 4, 5)), name="cells: DAPI"), Image(np.zeros((3, 4, 5)), name="cells: DAPI")]
+    assert [name for name, _ in list_stacks(double)] == ["cells: DAPI", "cells: DAPI (2)"]
 
 
 def test_without_a_stack_nothing_is_chosen(qtbot):
@@ -119,12 +93,12 @@ def test_without_a_stack_nothing_is_chosen(qtbot):
     assert (box.value, box.native.currentText()) == ((), "no stack is open")
 
 
-@pytest.mark.parametrize(("n_bars", "row_px"), [(3, 22), (100, 4), (1000, 3)])
+@pytest.mark.parametrize(("n_bars", "row_px"), [(3, 20), (100, 4), (1000, 3)])
 def test_bars_take_less_room_each_the_more_there_are(n_bars, row_px, qtbot):
     plot = BarPlot()
     qtbot.addWidget(plot)
-    plot.show_figures({f"{number}": number / n_bars for number in range(n_bars)}, marked=1, theme="dark")
-    assert (plot.height(), plot.isHidden()) == (row_px * n_bars, False)
+    plot.show_figures({f"{number}": number / n_bars for number in range(n_bars)}, marked=1)
+    assert (plot.sizeHint().height(), plot.isHidden()) == (20 + row_px * (n_bars - 1), False)
     assert not plot.grab().isNull()
-    plot.show_figures({}, theme="light")
+    plot.show_figures({})
     assert plot.isHidden()

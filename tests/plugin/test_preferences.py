@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import napari.settings
 import pytest
 
 from napari_qmcif import preferences
@@ -22,15 +21,9 @@ def test_the_manifest_offers_what_is_read_and_its_defaults_change_nothing():
 
 def test_what_a_person_prefers_is_read(monkeypatch, tmp_path):
     found = SimpleNamespace(fusion=SimpleNamespace(preset="fast", memory_gigabytes=1.5, scratch_folder=str(tmp_path)))
-    monkeypatch.setattr(napari.settings, "get_plugin_settings", lambda name: found)
+    monkeypatch.setattr(preferences, "get_plugin_settings", lambda name: found)
 
     assert read_preferences() == Preferences("fast", 1_500_000_000, tmp_path)
-
-
-def test_an_older_napari_without_such_a_page_keeps_the_defaults(monkeypatch):
-    monkeypatch.delattr(napari.settings, "get_plugin_settings")
-
-    assert read_preferences() == Preferences()
 
 
 def test_settings_outlive_a_session(own_place):

@@ -55,9 +55,9 @@ def test_presets_set_everything_are_announced_once_and_recognized(form, name):
     form.preset_box.value = name
     assert (form.list_changes(), heard) == ({}, [PRESETS[name]])
     form.show_config(PRESETS[name].replaced({"iterations": 4}))
-    assert (form.preset, form.list_changes()) == (name, {"method.iterations": 4})
+    assert (form.preset_box.value, form.list_changes()) == (name, {"method.iterations": 4})
     form.reset_button.native.click()
-    assert (form.preset, form.read_config(), form.reset_button.enabled) == ("default", PRESETS["default"], False)
+    assert (form.preset_box.value, form.read_config(), form.reset_button.enabled) == ("default", PRESETS["default"], False)
 
 
 @pytest.mark.parametrize("question", TASK_CHOICES)
@@ -98,11 +98,12 @@ def test_settings_are_saved_and_loaded_as_the_command_line_reads_them(form, tmp_
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[method]\nnonsense = 1\n", b"[["])
-def test_a_file_that_holds_no_settings_is_reported_and_changes_nothing(form, tmp_path, monkeypatch, content):
+def test_a_file_that_holds_no_settings_is_reported_and_changes_nothing(form, tmp_path, monkeypatch, answer, content):
     shown = []
     monkeypatch.setattr(settings_form, "show_error", shown.append)
     if content is not None:
         (tmp_path / "other.toml").write_bytes(content)
-    form.load(tmp_path / "other.toml")
+    answer(getOpenFileName=(str(tmp_path / "other.toml"), ""))
+    form.load_button.native.click()
     assert form.read_config() == PRESETS["default"]
     assert shown[0].startswith("other.toml: ")

@@ -26,9 +26,10 @@ def row(qtbot, monkeypatch):
 def follow(row):
     """Starts work and lets the row follow it."""
 
-    def start(work, **options):
+    def start(work, if_cancelled="cancelled"):
         worker = EngineWorker(work)
-        row.follow(worker, **options)
+        worker.if_cancelled = if_cancelled
+        row.follow(worker)
         worker.start()
         return worker
 
@@ -125,11 +126,16 @@ def test_errors_appear_once_in_place_or_where_the_form_is_gone_as_a_notification
     assert (row.message.text() == words) != is_gone
 
 
+def refuse():
+    msg = "1 image was given"
+    raise QmcifError(msg)
+
+
 def test_a_run_that_is_not_possible_stays_impossible_and_a_note_hinders_nothing(row, follow, qtbot):
-    row.allow("the layers lie at different places")
+    row.check(lambda: "the layers lie at different places")
     assert (row.button.enabled, row.reason.text()) == (True, "the layers lie at different places")
     follow(wait_for_cancel)
-    row.forbid("1 image was given")
+    row.check(refuse)
     row.cancel()
     finish(row, qtbot)
     assert (row.button.enabled, row.reason.text()) == (False, "1 image was given")
@@ -143,7 +149,6 @@ def test_the_button_starts_one_worker_at_a_time_and_refusals_are_shown(qtbot):
             msg = "no folder is chosen"
             raise QmcifError(msg)
         started.append(EngineWorker(wait_for_cancel))
-        started[-1].start()
         return started[-1]
 
     row = WorkRow(start, text="Fuse all")

@@ -6,19 +6,19 @@ import sys
 import threading
 import time
 import warnings
-from collections import namedtuple
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from napari.utils.notifications import notification_manager
 from qtpy.QtCore import QCoreApplication
 
 from napari_qmcif import worker as worker_module
-from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, DockEntry, EngineWorker, describe_failure, list_running_workers, notify
+from napari_qmcif.worker import SHORTEST_REPORT_INTERVAL_SECONDS, DockEntry, EngineWorker, describe_failure, list_running_workers
 from qmcif_engine import Cancelled, InvalidImageError
 
-Step = namedtuple("Step", "done total")
+
+def make_step(done, total):
+    return SimpleNamespace(done=done, total=total)
 
 
 def work_until_cancelled(job):
@@ -28,13 +28,14 @@ def work_until_cancelled(job):
 
 
 def test_work_runs_in_another_thread_and_its_signals_arrive_on_this_one(qtbot):
-    worker = EngineWorker(lambda number, job: (number, threading.get_ident()), 7)
     arrived = []
-    worker.returned.connect(lambda result: arrived.append((*result, threading.get_ident())))
 
+    def show(result):
+        arrived.append((*result, threading.get_ident()))
+
+    worker = EngineWorker(lambda number, job: (number, threading.get_ident()), 7, on_return=show)
     with qtbot.waitSignal(worker.finished):
         worker.start()
-
     ((number, sender, receiver),) = arrived
     assert number == 7
     assert receiver == threading.get_ident() != sender
@@ -43,85 +44,59 @@ def test_work_runs_in_another_thread_and_its_signals_arrive_on_this_one(qtbot):
 def test_progress_arrives_at_most_ten_times_a_second_and_the_last_step_always(qtbot, monkeypatch):
     clock = itertools.count(step=0.3 * SHORTEST_REPORT_INTERVAL_SECONDS)
     monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=clock.__next__))
-
-    def work(job):
-        for done in range(1, 21):
-            job.report(Step(done, 20))
-
-    worker = EngineWorker(work)
-    steps = []
+    worker, steps = EngineWorker(lambda job: [job.report(make_step(done, 20)) for done in range(1, 21)]), []
     worker.progressed.connect(lambda done, total: steps.append((done, total)))
-
     with qtbot.waitSignal(worker.finished):
         worker.start()
-
     assert steps == [(done, 20) for done in (1, 5, 9, 13, 17, 20)]
 
 
-def test_errors_are_told_and_not_raised(qtbot):
+def test_errors_are_reported_and_not_raised(qtbot):
     def work(job):
         msg = "disk on fire"
         raise OSError(msg)
 
     worker = EngineWorker(work)
-
     with qtbot.waitSignal(worker.errored) as failed, qtbot.waitSignal(worker.finished):
         worker.start()
-
     assert str(failed.args[0]) == "disk on fire"
 
 
 def test_a_cancelled_worker_ends_without_result_and_without_error(qtbot):
-    worker = EngineWorker(work_until_cancelled)
-    heard = []
-    worker.returned.connect(heard.append)
-    worker.errored.connect(heard.append)
-
-    with qtbot.waitSignal(worker.finished):
+    is_done, reported = threading.Event(), []
+    for work in (work_until_cancelled, lambda job: is_done.set()):
+        worker = EngineWorker(work, on_return=reported.append)
+        worker.errored.connect(reported.append)
         worker.start()
-        worker.cancel()
-
-    assert heard == []
+        if work is not work_until_cancelled:
+            is_done.wait()  # finished, but the result has not arrived yet
+        with qtbot.waitSignal(worker.finished):
+            worker.cancel()
+    assert reported == []
     with pytest.raises(Cancelled, match="the work was cancelled; nothing was returned: start it again"):
         worker.check_cancelled()
 
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
 def test_cancel_ends_a_worker_for_the_viewer_while_its_thread_is_busy_unless_it_is_waited_for(qtbot, is_waited_for):
-    is_busy, go_on, heard = threading.Event(), threading.Event(), []
+    is_busy, go_on, ends = threading.Event(), threading.Event(), []
 
     def work(job):
         is_busy.set()
         go_on.wait()
         return "too late"
 
-    worker = EngineWorker(work, is_waited_for=is_waited_for)
-    worker.returned.connect(heard.append)
-    worker.finished.connect(lambda: heard.append(go_on.is_set()))
+    worker = EngineWorker(work, on_return=ends.append, is_waited_for=is_waited_for)
+    worker.finished.connect(lambda: ends.append(go_on.is_set()))
     worker.start()
     is_busy.wait()
     worker.cancel()
     QCoreApplication.processEvents()
-    assert heard == ([] if is_waited_for else [False])
+    assert ends == ([] if is_waited_for else [False])
 
     go_on.set()
     qtbot.waitUntil(lambda: not list_running_workers())
-
-    assert heard == [is_waited_for]
-
-
-def test_what_was_finished_but_not_yet_told_at_cancel_is_dropped(qtbot):
-    is_done = threading.Event()
-    worker = EngineWorker(lambda job: is_done.set())
-    heard = []
-    worker.returned.connect(heard.append)
-    worker.start()
-    is_done.wait()
-
-    with qtbot.waitSignal(worker.finished):
-        worker.cancel()
-
-    assert heard == []
+    assert ends == [is_waited_for]
 
 
 def test_two_workers_at_once_leave_the_warning_filters_alone(qtbot):
@@ -133,25 +108,22 @@ def test_two_workers_at_once_leave_the_warning_filters_alone(qtbot):
         worker.start()
     release.set()
     qtbot.waitUntil(lambda: len(ended) == 2)
-
     assert (warnings.showwarning, list(warnings.filters)) == before
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
-def test_the_worker_hears_of_the_engine_compiling(qtbot, monkeypatch, is_cached):
+def test_it_is_noted_that_the_engine_compiles(qtbot, monkeypatch, is_cached):
     @contextmanager
-    def hear(tell):
+    def listen(callback):
         if not is_cached:
-            tell()
+            callback()
         yield
 
-    monkeypatch.setattr(worker_module, "CompilationListener", hear)
+    monkeypatch.setattr(worker_module, "CompilationListener", listen)
     worker, notes = EngineWorker(lambda job: None), []
     worker.noted.connect(notes.append)
-
     with qtbot.waitSignal(worker.finished):
         worker.start()
-
     assert notes == ([] if is_cached else [worker_module.COMPILING])
 
 
@@ -181,28 +153,14 @@ time.sleep(0.2)
 
 def test_work_that_outlives_the_viewer_does_not_end_the_process():
     finished = subprocess.run([sys.executable, "-c", OUTLIVES_THE_VIEWER], check=False, capture_output=True, text=True)
-
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-@pytest.fixture
-def told(monkeypatch):
-    notifications = []
-    monkeypatch.setattr(notification_manager, "dispatch", notifications.append)
-    return notifications
-
-
-@pytest.mark.parametrize("error", [InvalidImageError("one was given; two are needed"), OSError("disk full")])
-def test_foreseen_errors_are_told_in_their_own_words(told, error):
-    notify(error)
-
-    assert [notification.message for notification in told] == [describe_failure(error)] == [str(error)]
-
-
-def test_other_errors_come_with_their_kind_and_their_traceback_in_the_log(told, caplog):
-    notify(ZeroDivisionError("division by zero"))
-
-    assert told[0].message == "ZeroDivisionError: division by zero"
+def test_foreseen_errors_have_their_own_words_and_others_their_kind_and_a_traceback_in_the_log(caplog):
+    for error in (InvalidImageError("one was given; two are needed"), OSError("disk full")):
+        assert describe_failure(error) == str(error)
+    assert caplog.records == []
+    assert describe_failure(ZeroDivisionError("division by zero")) == "ZeroDivisionError: division by zero"
     assert caplog.records[0].exc_info[0] is ZeroDivisionError
 
 
@@ -213,7 +171,7 @@ def test_the_activity_dock_follows_a_worker_and_can_cancel_it(qtbot, monkeypatch
 
     def work(job):
         job.note("fusing")
-        job.report(Step(2, 4))
+        job.report(make_step(2, 4))
         work_until_cancelled(job)
 
     worker = EngineWorker(work)

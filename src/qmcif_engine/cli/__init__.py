@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from qmcif_engine.cli.parser import parse_command_line
-from qmcif_engine.cli.terminal import interruptible
+from qmcif_engine.cli.terminal import interruptible, one_line
 from qmcif_engine.errors import ExecutionError, OutputError, QmcifError
 
 EXIT_DONE = 0
@@ -52,7 +52,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (QmcifError, MemoryError, OSError) as error:
         if is_debug:
             traceback.print_exc()
-        _print_error(_one_line(error))
+        _print_error(one_line(error))
         return _exit_code(error)
     return EXIT_DONE
 
@@ -86,12 +86,6 @@ def _drop_unread() -> None:
             print(end="", file=stream, flush=True)
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
-    return " ".join(str(error).split())
 
 
 def _exit_code(error: Exception) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import show_bytes
@@ -38,10 +39,8 @@ def run(options: Request) -> None:
         When something could not be removed.
     """
     folders = [*(options.folders or [Path()]), options.scratch or Path(tempfile.gettempdir())]
-    rows: list[tuple[Found, str]] = []
-    for found in list(_find(folders)):  # removing one may remove others
-        is_kept = found.is_in_use or options.dry_run or (found.kind == "unfinished run" and not options.unfinished)
-        rows.append((found, _keep(found, options) if is_kept else _remove(found)))
+    # all are found first: removing one may remove others
+    rows = [(found, _keep(found, options) or _remove(found)) for found in list(_find(folders))]
     _render(rows, options)
     failed = [found for found, state in rows if state.startswith("cannot")]
     if failed:
@@ -75,16 +74,11 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
 
 def _find_in(folder: Path) -> Iterator[Found]:
     for leftover in find_leftovers(folder):
-        yield Found(
-            leftover.path,
-            "scratch" if leftover.kind == "scratch" else "temporary",
-            _measure(leftover.path),
-            not leftover.is_abandoned,
-            lambda leftover=leftover: clean_up(leftover),  # type: ignore[misc]
-        )
+        kind = "scratch" if leftover.kind == "scratch" else "temporary"
+        yield Found(leftover.path, kind, _measure(leftover.path), not leftover.is_abandoned, partial(clean_up, leftover))
     for job in sorted(folder.glob(f"*{JOB_SUFFIX}")):
         if job.is_dir():
-            yield Found(job, "unfinished run", _measure(job), is_in_use(job), lambda job=job: JobFolder(job).throw_away())  # type: ignore[misc]
+            yield Found(job, "unfinished run", _measure(job), is_in_use(job), JobFolder(job).throw_away)
 
 
 def _measure(path: Path) -> int:
@@ -94,11 +88,12 @@ def _measure(path: Path) -> int:
 
 
 def _keep(found: Found, options: Request) -> str:
+    """Return why something is kept; nothing where it is to be removed."""
     if found.is_in_use:
         return "in use"
     if found.kind == "unfinished run" and not options.unfinished:
         return "kept: continue it with --resume, or remove it with --jobs"
-    return "would be removed"
+    return "would be removed" if options.dry_run else ""
 
 
 def _remove(found: Found) -> str:
@@ -114,9 +109,7 @@ def _remove(found: Found) -> str:
 
 def _render(rows: list[tuple[Found, str]], options: Request) -> None:
     if options.json:
-        content: list[dict[str, Any]] = [
-            {"path": str(found.path), "kind": found.kind, "bytes": found.n_bytes, "state": state} for found, state in rows
-        ]
+        content = [{"path": str(found.path), "kind": found.kind, "bytes": found.n_bytes, "state": state} for found, state in rows]
         print(json.dumps({"leftovers": content}))
         return
     for found, state in rows:

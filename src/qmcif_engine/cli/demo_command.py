@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar, report_compilation
-from qmcif_engine.fusing.in_memory import FusionResult, fuse
 from qmcif_engine.io.output.formats import check_target, write_images
 from qmcif_engine.io.output.placement import map_path, ready_folder
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.truth import convert_to_decibels
+from qmcif_engine.pipeline.in_memory import FusionResult, fuse
 from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
 from qmcif_engine.tiles.output_maps import WRITTEN_MAPS
 

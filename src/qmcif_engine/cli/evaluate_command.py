@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from qmcif_engine import __version__
 from qmcif_engine.cli.options import Request
 from qmcif_engine.cli.terminal import progress_bar
-from qmcif_engine.comparison.images import opaque_sample, read_opaque, refuse_transparency
+from qmcif_engine.comparison.datasets import opaque_sample, read_opaque, refuse_transparency
 from qmcif_engine.comparison.tables import format_figure
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, QmcifError
 from qmcif_engine.io.input.file_order import is_zarr_folder
+from qmcif_engine.io.input.file_stack import FileStack
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.metrics import evaluate
 from qmcif_engine.metrics.blocks import LARGEST_WHOLE_PX
+from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
 from qmcif_engine.stack.samples import check_images
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from qmcif_engine.io.input.file_stack import FileStack
 
 
 def run(options: Request) -> None:
     """Print the figures of the named image, as a table or as one JSON object."""
-    _check_request(options)
+    if len(options.images) < 2:
+        msg = "1 source was given; at least 2 are needed: name all images that were fused"
+        raise InvalidImageError(msg)
+    if options.border is not None and options.truth is None:
+        msg = f"--border {options.border} was given without --truth; it is left out of a comparison with the truth: name the truth too"
+        raise InvalidConfigError(msg)
     n_sources = len(options.images)
-    choices: dict[str, Any] = {} if options.border is None else {"border_px": options.border}
     with (
         open_images([*options.images, options.fused, *([options.truth] if options.truth else [])]) as opened,
         progress_bar("evaluating", is_quiet=options.json) as move,
@@ -39,15 +41,15 @@ def run(options: Request) -> None:
             opened[n_sources],
             truth=opened[-1] if options.truth else None,
             sample_range=None if options.sample_range is None else tuple(options.sample_range),
+            border_px=DEFAULT_BORDER_PX if options.border is None else options.border,
             progress=lambda step: move(step.done, step.total),
-            **choices,
         )
     figures = result.list_by_symbol()
     if options.json:
-        print(json.dumps(_describe(options, figures)))
+        named = {"fused": str(options.fused), "truth": None if options.truth is None else str(options.truth)}
+        print(json.dumps({"version": __version__, "sources": [str(path) for path in options.images], **named, "figures": figures}))
     else:
-        for line in draw_figures(figures):
-            print(line)
+        print(*draw_figures(figures), sep="\n")
 
 
 @contextmanager
@@ -77,7 +79,7 @@ def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
     except QmcifError:
         if any(is_zarr_folder(path) for path in paths):
             raise
-        return None  # reading the images one by one tells which of them cannot be read, or differs
+        return None  # reading the images one by one shows which of them cannot be read, or differs
     n_pixels = stack.image_shape[0] * stack.image_shape[1]
     is_small = n_pixels <= LARGEST_WHOLE_PX and not any(is_zarr_folder(path) for path in paths)
     # fewer or more images than names: one of them is a stack itself
@@ -85,25 +87,6 @@ def _open_by_window(paths: Sequence[Path]) -> FileStack | None:
         stack.close()
         return None
     return stack
-
-
-def _check_request(options: Request) -> None:
-    if len(options.images) < 2:
-        msg = "1 source was given; at least 2 are needed: name all images that were fused"
-        raise InvalidImageError(msg)
-    if options.border is not None and options.truth is None:
-        msg = f"--border {options.border} was given without --truth; it is left out of a comparison with the truth: name the truth too"
-        raise InvalidConfigError(msg)
-
-
-def _describe(options: Request, figures: Mapping[str, float | None]) -> dict[str, Any]:
-    return {
-        "version": __version__,
-        "sources": [str(path) for path in options.images],
-        "fused": str(options.fused),
-        "truth": None if options.truth is None else str(options.truth),
-        "figures": dict(figures),
-    }
 
 
 def draw_figures(figures: Mapping[str, float | None]) -> list[str]:

@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.alignment_options import check_alignment, estimate_transforms, prepare_inputs
-from qmcif_engine.cli.chosen_settings import gather_settings
-from qmcif_engine.cli.named_stacks import open_guide, open_inputs, prepare_guide
+from qmcif_engine.cli import stacks
 from qmcif_engine.cli.options import Request
-from qmcif_engine.cli.targets import gather_outputs
-from qmcif_engine.cli.terminal import (
-    peak_memory_bytes,
-    printable,
-    progress_bar,
-    report_compilation,
-    report_outputs_among,
-    report_repeated,
-    show_bytes,
-    show_seconds,
-)
-from qmcif_engine.fusing.batch import run_list
-from qmcif_engine.fusing.file_run import FileReport, FileRun
-from qmcif_engine.fusing.outputs import label_times
+from qmcif_engine.cli.terminal import peak_memory_bytes, printable, progress_bar, report_compilation, show_bytes, show_seconds
+from qmcif_engine.config.fusion_config import FusionConfig
+from qmcif_engine.io.input.file_stack import FileStack
+from qmcif_engine.pipeline.batch import run_list
+from qmcif_engine.pipeline.file_run import FileReport, FileRun
+from qmcif_engine.pipeline.outputs import label_times
 from qmcif_engine.run.execution import connect_to_scheduler, count_workers
 from qmcif_engine.run.job_folder import name_job_folder, recover
+from qmcif_engine.stack.preparation import prepare_stack
 from qmcif_engine.stack.samples import GivenRanges, list_bounds
+from qmcif_engine.stack.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from distributed import Client
-
-    from qmcif_engine.config.fusion_config import FusionConfig
-    from qmcif_engine.io.input.file_stack import FileStack
-    from qmcif_engine.stack.stack import Stack
 
 LARGEST_LIST = 10
 """Names that a line of text lists before it only counts."""
@@ -47,17 +33,8 @@ LARGEST_LIST = 10
 NOTHING_LEFT = "nothing is left to fuse: every time point is there already"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fused:
-    """A finished fusion.
-
-    Attributes
-    ----------
-    report : FileReport
-    unused_images : tuple of str
-        Names of the images that gave no pixel.
-    wall_seconds, cpu_seconds : float
-    """
+class Fused(NamedTuple):
+    """A finished fusion, the names of the images that gave no pixel, and its times."""
 
     report: FileReport
     unused_images: tuple[str, ...]
@@ -67,17 +44,16 @@ class Fused:
 
 def run(options: Request) -> None:
     """Fuse the named inputs as the options say."""
-    settings = gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
+    settings = stacks.gather_settings(preset_name=options.preset, config_file=options.config, assignments=options.assignments)
     if options.dry_run:
-        with open_inputs(options) as stack:
-            guide = open_guide(stack, options)
+        with stacks.open_inputs(options) as stack:
+            guide = stacks.open_guide(stack, options)
             render_plan(stack, prepare_runs(stack, options, settings, guide=guide, may_replace=options.overwrite), options)
         return
     results = fuse_inputs(options, settings)
     render(results, settings, options)
     if not options.quiet:
-        report_repeated(options.images)
-        report_outputs_among(options.images, [path for result in results for path in result.report.outputs])
+        stacks.report_misplaced(options.images, [path for result in results for path in result.report.outputs])
 
 
 def fuse_inputs(
@@ -85,9 +61,9 @@ def fuse_inputs(
 ) -> list[Fused]:
     """Fuse what the options name, every time point by itself, and write it; finished ones may be left out."""
     with ExitStack() as closing:
-        closing.enter_context(report_compilation(is_quiet=options.quiet or options.json))
-        stack = closing.enter_context(open_inputs(options))
-        guide = open_guide(stack, options)
+        closing.enter_context(report_compilation(is_quiet=not options.is_verbose))
+        stack = closing.enter_context(stacks.open_inputs(options))
+        guide = stacks.open_guide(stack, options)
         if guide is not None:
             closing.enter_context(guide)
         numbers = _list_points(stack, options)
@@ -98,12 +74,10 @@ def fuse_inputs(
         # everything that can be refused is, before a cluster is asked or an image is decoded
         runs = prepare_runs(stack, options, settings, guide=guide, may_replace=may_replace)
         client = closing.enter_context(connect_to_scheduler(options.scheduler)) if options.scheduler else None
-        if client is not None and not options.quiet and not options.json:
+        if client is not None and options.is_verbose:
             print(f"computing on the cluster at {options.scheduler}; its dashboard is at {client.dashboard_link}")
-        for opened in (stack,) if guide is None else (stack, guide):
-            if opened.scratch_bytes and not options.quiet and not options.json:
-                print(f"decoding {opened.n_images} images once into {show_bytes(opened.scratch_bytes)} of scratch space")
-        estimate_transforms(stack, options)
+        stacks.report_decoding(options, stack, *(() if guide is None else (guide,)))
+        stacks.estimate_transforms(stack, options)
         if listed is not None:
             several = closing.enter_context(run_list(listed, settings, resume=options.resume, overwrite=options.overwrite))
             is_cancelled = several.watch(is_cancelled)
@@ -122,7 +96,10 @@ def prepare_runs(
     stack: FileStack, options: Request, settings: FusionConfig, *, guide: FileStack | None, may_replace: bool
 ) -> list[FileRun]:
     """Return one run for all time points, or one for each where these are to be split, once all of them are known to be possible."""
-    outputs, numbers = gather_outputs(options), _list_points(stack, options)
+    outputs, numbers = stacks.gather_outputs(options), _list_points(stack, options)
+    # one range for all channels, or one for each where the option was repeated
+    ranges = [(low, high) for low, high in options.focus_range]
+    focus_range: GivenRanges | None = ranges if len(ranges) > 1 else next(iter(ranges), None)
     groups = {outputs: numbers}
     if options.split_time and len(numbers) > 1:
         groups = {outputs.at_time(label): [number] for number, label in label_times(stack.n_times).items()}
@@ -135,13 +112,13 @@ def prepare_runs(
             points=[partial(_open_point, stack, guide, number, options) for number in points],
             guide=guide,
             channels=options.channels,
-            focus_range=_given_ranges(options),
+            focus_range=focus_range,
             memory_bytes=options.memory,
             workers=options.workers,
             resume=options.resume,
             overwrite=may_replace,
         )
-        check_alignment(stack, options, run.files)
+        stacks.check_alignment(stack, options, run.files)
         runs.append(run)
     return runs
 
@@ -157,8 +134,15 @@ def _open_point(stack: FileStack, guide: FileStack | None, number: int, options:
     with ExitStack() as leaving:
         point = leaving.enter_context(stack.at_time(number))
         deciding = None if guide is None else leaving.enter_context(guide.at_time(number))
-        prepared = prepare_inputs(point, options)
-        yield prepared, prepare_guide(deciding, prepared, options)
+        prepared = stacks.prepare_inputs(point, options)
+        if deciding is None:
+            yield prepared, None
+            return
+        deciding.expect_all()
+        # moved as its stack was, and its own images evened out where that is asked for
+        reference = None if options.reference is None else options.reference - 1
+        how: dict[str, Any] = {"transforms": prepared.transforms, "even_exposure": options.even_exposure}
+        yield prepared, prepare_stack(deciding, reference=reference, **how)
 
 
 def _fuse(
@@ -177,23 +161,15 @@ def _fuse(
     wall_seconds, cpu_seconds = time.perf_counter() - started_wall, time.process_time() - started_cpu
     return [
         Fused(
-            report=report,
+            report,
             # none are known where all outputs were in place
-            unused_images=tuple(name for name, n_pixels in zip(stack.names, report.pixels_by_image, strict=False) if n_pixels == 0),
+            tuple(name for name, n_pixels in zip(stack.names, report.pixels_by_image, strict=False) if n_pixels == 0),
             # time points share the time of their run
-            wall_seconds=round(wall_seconds / len(reports), 3),
-            cpu_seconds=round(cpu_seconds / len(reports), 3),
+            round(wall_seconds / len(reports), 3),
+            round(cpu_seconds / len(reports), 3),
         )
         for report in reports
     ]
-
-
-def _given_ranges(options: Request) -> GivenRanges | None:
-    """Return one range for all channels, or one for each where the option was repeated."""
-    if options.focus_range is None:
-        return None
-    pairs = [(low, high) for low, high in options.focus_range]
-    return pairs[0] if len(pairs) == 1 else pairs
 
 
 def render(results: list[Fused], settings: FusionConfig, options: Request) -> None:
@@ -201,31 +177,25 @@ def render(results: list[Fused], settings: FusionConfig, options: Request) -> No
     if options.json:
         contents = [describe_fusion(result, settings) for result in results]
         print(json.dumps(contents[0] if len(contents) == 1 else {"times": contents}))
+    if not options.is_verbose:
         return
-    if not results and not options.quiet:
+    if not results:
         print(NOTHING_LEFT)
-    # time points of one file: they are told of in one line
-    is_joined = len(results) > 1 and len({result.report.outputs for result in results}) == 1
-    if is_joined and not options.quiet:
+    # time points of one file are reported in one line
+    if len(results) > 1 and len({result.report.outputs for result in results}) == 1:
         seconds, report = sum(result.wall_seconds for result in results), results[0].report
-        outputs = ", ".join(map(str, report.outputs))
-        print(f"fused {report.n_images} images at {len(results)} time points in {seconds:.1f} s: {outputs}")
-    for result in [] if options.quiet or is_joined else results:
-        report = result.report
-        print(
-            f"fused {report.n_images} images in {result.wall_seconds:.1f} s: {', '.join(printable(str(path)) for path in report.outputs)}"
-        )
-        if result.unused_images:
-            print(f"{len(result.unused_images)} of {report.n_images} images gave no pixel: {_shorten(result.unused_images)}")
-
-
-def _shorten(names: Sequence[str]) -> str:
-    shown = ", ".join(map(printable, names[:LARGEST_LIST]))
-    return shown if len(names) <= LARGEST_LIST else f"{shown} and {len(names) - LARGEST_LIST} more"
+        print(f"fused {report.n_images} images at {len(results)} time points in {seconds:.1f} s: {', '.join(map(str, report.outputs))}")
+        return
+    for report, unused_images, seconds, _ in results:
+        print(f"fused {report.n_images} images in {seconds:.1f} s: {', '.join(printable(str(path)) for path in report.outputs)}")
+        if unused_images:
+            further = f" and {len(unused_images) - LARGEST_LIST} more" if len(unused_images) > LARGEST_LIST else ""
+            shown = ", ".join(map(printable, unused_images[:LARGEST_LIST]))
+            print(f"{len(unused_images)} of {report.n_images} images gave no pixel: {shown}{further}")
 
 
 def describe_fusion(result: Fused, settings: FusionConfig) -> dict[str, Any]:
-    """Return a finished fusion as JSON tells it."""
+    """Return a finished fusion for the JSON output."""
     report = result.report
     return {
         "version": __version__,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from qmcif_engine.cli.named_stacks import open_inputs
 from qmcif_engine.cli.options import Request
+from qmcif_engine.cli.stacks import open_inputs
+from qmcif_engine.cli.terminal import one_line
 from qmcif_engine.errors import ExecutionError, ImageFileError, InvalidConfigError, InvalidImageError, QmcifError
+from qmcif_engine.io.input.file_stack import FileStack
+from qmcif_engine.io.remote_path import Location
+from qmcif_engine.run.measurement import measure_range_and_noise
+from qmcif_engine.stack.alignment.suggestion import suggest_alignment
 from qmcif_engine.stack.deciding import EACH
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from qmcif_engine.io.input.file_stack import FileStack
+from qmcif_engine.stack.exposure import suggest_even_exposure
+from qmcif_engine.stack.samples import FocusRange, list_bounds
 
 LONGEST_TEXT = 200
 """Characters of a description that the lines of text show."""
@@ -29,7 +31,9 @@ def run(options: Request) -> None:
     ImageFileError
         At the end, when one of them cannot be fused.
     """
-    described = _describe_inputs(options)
+    described = [_describe(options.images, options)]
+    if "refused" in described[0] and len(options.images) > 1:
+        described = [_describe([path], options) for path in options.images]
     if options.json:
         # NaN is no JSON: a figure that is none is a fault here
         print(json.dumps(described[0] if len(described) == 1 else {"inputs": described}, allow_nan=False))
@@ -41,44 +45,30 @@ def run(options: Request) -> None:
         raise ImageFileError(msg)
 
 
-def _describe_inputs(options: Request) -> list[dict[str, Any]]:
-    try:
-        return [_describe(options.images, options)]
-    except ExecutionError:  # a server that does not answer is no fault of the file
-        raise
-    except QmcifError as error:
-        if len(options.images) == 1:
-            return [{"files": [str(options.images[0])], "refused": " ".join(str(error).split())}]
-    described = []
-    for path in options.images:
-        try:
-            described.append(_describe([path], options))
-        except ExecutionError:
-            raise
-        except QmcifError as error:
-            described.append({"files": [str(path)], "refused": " ".join(str(error).split())})
-    return described
-
-
-def _describe(paths: Sequence[Path], options: Request) -> dict[str, Any]:
+def _describe(paths: Sequence[Location], options: Request) -> dict[str, Any]:
+    """Return what is known of a stack, or why it is refused."""
     chosen = replace(options, images=paths)
     warnings = []
     try:
-        stack = open_inputs(chosen)
-    except InvalidConfigError as error:
-        if options.channels is not None:
-            raise
-        chosen = replace(chosen, channels=EACH)  # there are more channels than decide together
-        stack = open_inputs(chosen)
-        warnings.append(" ".join(str(error).split()))
-    with stack:
-        content = _describe_header(stack, paths)
-        if not options.headers:
-            content |= _describe_samples(stack, warnings)
-        return content | {"warnings": warnings}
+        try:
+            stack = open_inputs(chosen)
+        except InvalidConfigError as error:
+            if options.channels is not None:
+                raise
+            stack = open_inputs(replace(chosen, channels=EACH))  # there are more channels than decide together
+            warnings.append(one_line(error))
+        with stack:
+            content = _describe_header(stack, paths)
+            if not options.headers:
+                content |= _describe_samples(stack, warnings)
+            return content | {"warnings": warnings}
+    except ExecutionError:  # a server that does not answer is no fault of the file
+        raise
+    except QmcifError as error:
+        return {"files": [str(path) for path in paths], "refused": one_line(error)}
 
 
-def _describe_header(stack: FileStack, paths: Sequence[Path]) -> dict[str, Any]:
+def _describe_header(stack: FileStack, paths: Sequence[Location]) -> dict[str, Any]:
     """Return what is known without reading a sample."""
     shown, metadata = stack.companions or stack, stack.metadata
     height, width, *channels = shown.image_shape
@@ -110,12 +100,12 @@ def _describe_header(stack: FileStack, paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _describe_channel(stack: FileStack, number: int) -> dict[str, Any]:
-    metadata = stack.metadata
+    found = stack.metadata
     looks = {
-        "name": metadata.channel_names,
-        "color": metadata.channel_colors,
-        "limits": metadata.channel_limits,
-        "emission_nm": metadata.channel_emissions_nm,
+        "name": found.channel_names,
+        "color": found.channel_colors,
+        "limits": found.channel_limits,
+        "emission_nm": found.channel_emissions_nm,
     }
     return {name: values[number] if len(values) > number else None for name, values in looks.items()}
 
@@ -133,16 +123,11 @@ def _describe_decision(stack: FileStack) -> str:
 
 def _describe_samples(stack: FileStack, warnings: list[str]) -> dict[str, Any]:
     """Return range and noise as a run would choose them, and add its hints to the warnings."""
-    from qmcif_engine.run.measurement import measure_range_and_noise
-    from qmcif_engine.stack.alignment.suggestion import suggest_alignment
-    from qmcif_engine.stack.exposure import suggest_even_exposure
-    from qmcif_engine.stack.samples import FocusRange, list_bounds
-
     stack.expect_all()
     try:
         focus_range, noise_levels = measure_range_and_noise(stack)
     except InvalidImageError as error:
-        warnings.append(" ".join(str(error).split()))
+        warnings.append(one_line(error))
         return {"focus_range": None, "noise_levels": None}
     pairs = (focus_range,) if isinstance(focus_range, FocusRange) else focus_range
     if all(bounds.low == bounds.high for bounds in pairs):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from qmcif_engine.cli.terminal import parse_bytes
-from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.config.fusion_config import PRESETS
 from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.io.remote_path import Location, RemotePath, locate
 from qmcif_engine.tiles.output_maps import OUTPUT_MAPS, WRITTEN_MAPS
@@ -116,6 +116,11 @@ def switch(words: str, help_text: str) -> Any:  # noqa: ANN401 - a field
     return option(words, help_text, default=False)
 
 
+def repeated(words: str, help_text: str) -> Any:  # noqa: ANN401 - a field
+    """Declare a field of the values of an option that may be given several times."""
+    return option(words, help_text, default=(), action="append")
+
+
 MODELS = ("none", "translation", "similarity", "affine", "homography")
 _MAPS = "; ".join(f"{name} ({OUTPUT_MAPS[name].meaning})" for name in WRITTEN_MAPS)
 
@@ -134,9 +139,7 @@ class Request:
         "image files; or one folder, pattern, multi-page TIFF, OME-TIFF, OME-Zarr or Zarr with the stack; https:// and s3:// too",
         default=(),
     )
-    exclude: Sequence[int | str] = option(
-        "--exclude FRAME", "leave out a frame: number from 1, or name pattern", default=(), action="append"
-    )
+    exclude: Sequence[int | str] = repeated("--exclude FRAME", "leave out a frame: number from 1, or name pattern")
     order: Sequence[int] | str | None = option("--order ORDER", "order of the frames: reversed, or numbers such as 3,1,2")
     image: int | str | None = option("--image IMAGE", "which image of a file that holds several: number from 1, or name")
     axes: str | None = option("--axes AXES", "axes of the input if it does not name them, such as ZCYX")
@@ -174,16 +177,15 @@ class Request:
     # how it is fused
     preset: str = option("--preset", "settings to start from (default: default)", default="default", choices=tuple(PRESETS))
     config: Path | None = option("--config FILE", "TOML file with settings that replace the preset's")
-    assignments: Sequence[str] = option("--set KEY=VALUE", "change one setting; may be repeated", default=(), action="append")
-    focus_range: Sequence[Sequence[float]] | None = option(
+    assignments: Sequence[str] = repeated("--set KEY=VALUE", "change one setting; may be repeated")
+    focus_range: Sequence[Sequence[float]] = repeated(
         "--focus-range LOW HIGH",
         "sample values that count as black and white for decisions; repeat it to give each deciding channel its own range",
-        action="append",
     )
     align: str | None = option("--align", "align the images; nothing is cropped (default: none, with a hint if they moved)", choices=MODELS)
     reference: int | None = option("--reference N", "reference image, which is not moved, counted from 1 (default: the middle one)")
-    transforms: str | None = option(
-        "--transforms FILE", "JSON file of an alignment: used if it exists, otherwise written with what --align finds", type=str
+    transforms: Path | None = option(
+        "--transforms FILE", "JSON file of an alignment: used if it exists, otherwise written with what --align finds"
     )
     even_exposure: bool = switch(
         "--even-exposure", "adjust the brightness of every image to the reference (default: no, with a hint if it differs)"
@@ -208,17 +210,13 @@ class Request:
     border: int | None = option("--border PX", "width of the border left out of the inner PSNR (default: 8)")
     sample_range: Any = option("--sample-range LOW HIGH", "sample values of black and white; needed for floats")
     dataset: Any = option("DATASET_DIR", "folder of image sets; see below")
-    presets: Sequence[str] = option(
-        "--preset NAME", f"settings to fuse with: {', '.join(PRESETS)}; may be repeated", default=(), action="append"
-    )
-    methods: Sequence[str] = option("--method NAME", "run a published method too; see below; may be repeated", default=(), action="append")
-    fused_by: Sequence[str] = option(
-        "--fused-by NAME=DIR", "score another method's images too; may be repeated", default=(), action="append"
-    )
+    presets: Sequence[str] = repeated("--preset NAME", f"settings to fuse with: {', '.join(PRESETS)}; may be repeated")
+    methods: Sequence[str] = repeated("--method NAME", "run a published method too; see below; may be repeated")
+    fused_by: Sequence[str] = repeated("--fused-by NAME=DIR", "score another method's images too; may be repeated")
     published: str | None = option(
         "--published SET", "published values to show: lytro, mffw, mfi_whu or none (default: by the folder's name)"
     )
-    jobs: int | None = option("--jobs N", "worker processes; does not change the results (default: all cores)")
+    jobs: int | None = option("--jobs N", "worker processes; does not change the results (default: all cores)", type=_count)
     ablation: bool = switch(
         "--ablation", "make the two ablation tables of the paper instead, starting from the preset paper or the given one"
     )
@@ -229,6 +227,14 @@ class Request:
     pixel_size: float | None = option("--pixel-size D", "side of a pixel in the unit of the heights, if the file does not state it")
     folders: Sequence[Path] = option("DIR*", "folders of outputs, searched with their subfolders (default: the current one)", default=())
     unfinished: bool = switch("--jobs", "also remove unfinished runs, which --resume could continue")
+
+    words: Sequence[str] = ()
+    """The command line, as reports repeat it."""
+
+    @property
+    def is_verbose(self) -> bool:
+        """Return whether lines for people are printed."""
+        return not (self.quiet or self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +318,7 @@ output:
             "border": spell(
                 "--border PX",
                 "also score the images without their outermost PX pixels, in a table of its own, and leave as much out of the inner PSNR",
+                type=_count,
             ),
             "overwrite": spell("--overwrite", "replace a report on other data or with other settings"),
         },

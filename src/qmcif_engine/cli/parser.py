@@ -6,15 +6,16 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
+from enum import StrEnum
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NoReturn
 
 from qmcif_engine import __version__
-from qmcif_engine.cli.chosen_settings import describe_settings
 from qmcif_engine.cli.options import COMMANDS, Command, Request
+from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, MissingExtraError
 
 GROUP = "qmcif.commands"
@@ -43,9 +44,9 @@ def parse_command_line(arguments: Sequence[str] | None = None) -> argparse.Names
     InvalidConfigError
         When something is unknown, missing or malformed.
     """
-    words = _shield_negative_numbers(sys.argv[1:] if arguments is None else list(arguments))
+    words = sys.argv[1:] if arguments is None else list(arguments)
     # not parse_args: its message would point to the help of the program, not of the command
-    options, unknown = build_parser().parse_known_args(words)
+    options, unknown = build_parser().parse_known_args(_shield_negative_numbers(words), argparse.Namespace(words=words))
     if unknown:
         options.refuse(f"unrecognized arguments: {' '.join(unknown)}")
     return options
@@ -96,6 +97,37 @@ def _add_options(parser: argparse.ArgumentParser, command: Command) -> None:
             how["dest"] = name
         # suppressed: what is not given has the default of the request
         parser.add_argument(*(flags or [name]), **how, default=argparse.SUPPRESS)
+
+
+def describe_settings() -> str:
+    """Return two lines per setting, from the configuration itself."""
+    lines = ["settings for --set and --config, with their defaults and allowed values:"]
+    defaults = FusionConfig()
+    for full_name, item in FusionConfig.setting_fields().items():
+        section, _, name = full_name.partition(".")
+        if full_name == "method.base_smoothness":
+            lines.append("settings of the published method; all but representation act under rule=paper only:")
+        default = getattr(getattr(defaults, section), name)
+        unit = f" {item.metadata['unit']}" if item.metadata["unit"] else ""
+        lines.append(f"  {name}={_show(default)}  ({_describe_domain(item, default)}{unit})\n      {item.metadata['help']}")
+    return "\n".join(lines)
+
+
+def _describe_domain(item: Field[Any], default: object) -> str:
+    """Return the choices of a setting, or its bounds."""
+    choices: Sequence[object] = item.metadata["choices"]
+    if isinstance(default, bool):
+        choices = (True, False)
+    elif isinstance(default, StrEnum):
+        choices = tuple(type(default))
+    return ", ".join(map(_show, choices)) if choices else f"{_show(item.metadata['low'])} to {_show(item.metadata['high'])}"
+
+
+def _show(value: object) -> str:
+    """Return a value as ``--set`` takes it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _run(name: str, options: argparse.Namespace) -> None:

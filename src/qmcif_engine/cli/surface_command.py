@@ -9,26 +9,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from qmcif_engine.cli.options import Request
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError, OutputError
+from qmcif_engine.io import surfaces
 from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.output.placement import check_place, check_sources_kept, place_files
-from qmcif_engine.io.output.windowed_image import ArrayImage, WriteRun, assemble_content, count_blocks
-from qmcif_engine.io.png_jpeg.png import encode_png
-from qmcif_engine.io.surfaces import (
-    HeightGrid,
-    cut_profile,
-    read_heights,
-    read_thinned,
-    write_material,
-    write_obj,
-    write_ply,
-    write_profile,
-    write_stl,
-)
 from qmcif_engine.io.tiff.tiff_source import TiffSource
-from qmcif_engine.stack.image_metadata import ImageMetadata
 
 _SUFFIXES = (".stl", ".obj", ".ply", ".csv")
 _LARGEST_TEXTURE_PX = 2**26
@@ -40,7 +28,7 @@ def run(options: Request) -> None:
     is_profile = options.output.suffix.lower() == ".csv"
     # a profile takes every pixel along its line
     stride = 1 if is_profile else options.stride
-    grid = read_heights(options.heights, stride=stride, pixel_size=options.pixel_size)
+    grid = surfaces.read_heights(options.heights, stride=stride, pixel_size=options.pixel_size)
     if min(grid.heights.shape) < 2 and not is_profile:
         msg = f"{grid.heights.shape[1]} x {grid.heights.shape[0]} points are left; at least 2 x 2 are needed: take a smaller --stride"
         raise InvalidConfigError(msg)
@@ -70,23 +58,23 @@ def _check(options: Request) -> None:
             raise InvalidConfigError(msg)
 
 
-def _plan_writes(options: Request, grid: HeightGrid) -> dict[Path, Callable[[BinaryIO], None]]:
+def _plan_writes(options: Request, grid: surfaces.HeightGrid) -> dict[Path, Callable[[BinaryIO], None]]:
     """Return what writes each file; an OBJ file has a material and a texture beside it."""
     output, suffix = options.output, options.output.suffix.lower()
     if suffix == ".csv":
-        return {output: partial(write_profile, profile=cut_profile(grid, options.line), unit=grid.unit)}
+        return {output: partial(surfaces.write_profile, profile=surfaces.cut_profile(grid, options.line), unit=grid.unit)}
     if suffix == ".stl":
-        return {output: partial(write_stl, grid=grid)}
+        return {output: partial(surfaces.write_stl, grid=grid)}
     if suffix == ".ply":
         colors = None if options.texture is None else _read_colors(options.texture, grid, stride=grid.stride)
-        return {output: partial(write_ply, grid=grid, colors=colors)}
+        return {output: partial(surfaces.write_ply, grid=grid, colors=colors)}
     if options.texture is None:
-        return {output: partial(write_obj, grid=grid)}
+        return {output: partial(surfaces.write_obj, grid=grid)}
     material, texture = output.with_suffix(".mtl"), output.with_name(f"{output.stem}_texture.png")
     _check_name(texture.name)
     return {
-        output: partial(write_obj, grid=grid, material=material.name),
-        material: partial(write_material, texture=texture.name),
+        output: partial(surfaces.write_obj, grid=grid, material=material.name),
+        material: partial(surfaces.write_material, texture=texture.name),
         texture: partial(_write_texture, colors=_read_colors(options.texture, grid, stride=1)),
     }
 
@@ -98,7 +86,7 @@ def _check_name(name: str) -> None:
         raise OutputError(msg)
 
 
-def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uint8]:
+def _read_colors(path: Path, grid: surfaces.HeightGrid, *, stride: int) -> NDArray[np.uint8]:
     """Return an image of the size of the heights as 8-bit colors, thinned out; other types are stretched from their least to largest."""
     source = TiffSource(path, cache=SegmentCache())
     found = source.description
@@ -113,7 +101,7 @@ def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uin
             f"{str(path)!r} has more than {_LARGEST_TEXTURE_PX} pixels; a texture must be smaller: use .ply, which has one color per point"
         )
         raise InvalidImageError(msg)
-    samples: NDArray[Any] = read_thinned(source, stride)
+    samples: NDArray[Any] = surfaces.read_thinned(source, stride)
     if samples.dtype != np.uint8:
         low, high = float(samples.min()), float(samples.max())
         samples = np.rint((samples.astype(np.float64) - low) / (high - low or 1.0) * 255).astype(np.uint8)
@@ -121,5 +109,4 @@ def _read_colors(path: Path, grid: HeightGrid, *, stride: int) -> NDArray[np.uin
 
 
 def _write_texture(stream: BinaryIO, colors: NDArray[np.uint8]) -> None:
-    content = assemble_content(ArrayImage(colors), None, metadata=ImageMetadata(), provenance={})
-    encode_png(stream, content, run=WriteRun(count_blocks(colors.shape), scratch_folder=Path()))
+    Image.fromarray(colors).save(stream, format="png")

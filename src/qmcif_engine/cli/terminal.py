@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from qmcif_engine.errors import ImageFileError, InvalidConfigError
-from qmcif_engine.io.input.file_order import list_files
-from qmcif_engine.io.remote_path import Location, RemotePath
+from qmcif_engine.errors import InvalidConfigError
 
 PATIENCE_SECONDS = 1.0
 """Work shorter than this shows no bar."""
@@ -82,33 +77,6 @@ def notify(message: str) -> None:
     print(f"qmcif: {message}", file=sys.stderr)
 
 
-def report_repeated(inputs: Iterable[Location]) -> None:
-    """Report that an image was given twice: it counts as two, and takes the time of two."""
-    given = _list_images(inputs)
-    counts = Counter(os.path.realpath(path) for path in given)
-    repeated = next((path for path in given if counts[os.path.realpath(path)] > 1), None)
-    if repeated is not None:
-        notify(f"{str(repeated)!r} was given more than once; each image is needed once: leave the others out")
-
-
-def report_outputs_among(inputs: Iterable[Location], outputs: Iterable[Location]) -> None:
-    """Report that a result lies where the same command would take it for an image of the stack, and fuse it with the others."""
-    listed = {os.path.realpath(path) for path in _list_images(inputs)}
-    found = next((path for path in outputs if not isinstance(path, RemotePath) and os.path.realpath(path) in listed), None)
-    if found is not None:
-        notify(
-            f"{str(found)!r} lies among the images, and the next run would take it for one of them: "
-            f"move it, or leave it out with --exclude {found.name!r}"
-        )
-
-
-def _list_images(inputs: Iterable[Location]) -> list[Path]:
-    """Return every file that the inputs stand for; none where some are gone by now, which is no reason to fail."""
-    with suppress(ImageFileError):
-        return [path for item in inputs for path in list_files(item) if not isinstance(path, RemotePath)]
-    return []
-
-
 @contextmanager
 def report_compilation(*, is_quiet: bool) -> Iterator[None]:
     """Explain, once, why a run takes longer: at a terminal, or where compiled code cannot be stored."""
@@ -156,6 +124,13 @@ def show_seconds(seconds: float) -> str:
 def printable(text: str) -> str:
     """Return a name as a terminal may show it: names of files can hold anything."""
     return text if text.isprintable() else ascii(text)
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error in one line."""
+    if isinstance(error, MemoryError):
+        return "the images do not fit into memory; more memory or smaller images are needed: crop or reduce them first"
+    return " ".join(str(error).split())
 
 
 def peak_memory_bytes() -> int | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from qmcif_engine.comparison import tables
 from qmcif_engine.comparison.methods import Method
-from qmcif_engine.comparison.published import ABLATION_N_PAIRS, ABLATION_SET, ABLATIONS, PAPER, SYMBOLS
 from qmcif_engine.comparison.record import Score
 from qmcif_engine.comparison.report import Comparison, draw_facts, draw_table, escape
-from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, TableRow, average, keep_symbols, mark_table
 from qmcif_engine.config.fusion_config import FusionConfig
 
 
@@ -22,6 +21,11 @@ class AblationRow:
     label: str
     name: str
     changes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def full_label(self) -> str:
+        """Return what the first column says."""
+        return f"{self.group}: {self.label}" if self.group else self.label
 
 
 TERM_ROWS = (
@@ -77,12 +81,12 @@ def write_ablation(comparison: Comparison, filled_by: Mapping[str, str]) -> str:
 def draw_tables(comparison: Comparison, filled_by: Mapping[str, str]) -> str:
     """Return both tables as Markdown, with the paper's own figures below each row where the data set is the paper's."""
     # the paper ran its ablations on one of its sets only
-    is_published = comparison.published is not None and comparison.published.name == ABLATION_SET
+    is_published = comparison.published is not None and comparison.published.name == tables.ABLATION_SET
     note = "Means of the six metrics; larger is better. The best of each group is **bold**."
     if is_published:
         note += (
-            f" Rows “{Origin.PUBLISHED}” are copied from the paper ({PAPER}, sections IV-B and IV-D): the first {ABLATION_N_PAIRS} pairs "
-            f"of {ABLATION_SET}, without Q_Y; none of them is marked."
+            f" Rows “{tables.Origin.PUBLISHED}” are copied from the paper ({tables.PAPER}, sections IV-B and IV-D): "
+            f"the first {tables.ABLATION_N_PAIRS} pairs of {tables.ABLATION_SET}, without Q_Y; none of them is marked."
         )
     parts = [note]
     for title, rows in (("Terms of QFED", TERM_ROWS), ("Settings of QMCIF", SETTING_ROWS)):
@@ -91,27 +95,22 @@ def draw_tables(comparison: Comparison, filled_by: Mapping[str, str]) -> str:
 
 
 def _draw_rows(rows: Sequence[AblationRow], filled_by: Mapping[str, str], *, scores: Sequence[Score], is_published: bool) -> str:
-    shown: list[TableRow] = []
-    marks: list[Mapping[str, Mark]] = []
+    shown: list[tables.TableRow] = []
     # marks are given within a group: a patch size is compared with other patch sizes, not with another representation
     for _, group in groupby(rows, key=lambda row: row.group):
         members = list(group)
-        measured = mark_table(
-            [TableRow(label=_name_row(row), origin=Origin.MEASURED, means=_average_of(filled_by[row.name], scores)) for row in members]
-        )
-        for row, own, own_marks in zip(members, measured.rows, measured.marks, strict=True):
-            shown.append(own)
+        own = [
+            tables.TableRow(label=row.full_label, origin=tables.Origin.MEASURED, means=_average_of(filled_by[row.name], scores))
+            for row in members
+        ]
+        for row, measured in zip(members, tables.mark_table(own).rows, strict=True):
             # a group has two to four rows, of which a second best would say little
-            marks.append({symbol: mark if mark is Mark.BEST else Mark.NONE for symbol, mark in own_marks.items()})
+            best = {symbol: mark for symbol, mark in measured.marks.items() if mark is tables.Mark.BEST}
+            shown.append(replace(measured, marks=best))
             if is_published:
-                shown.append(TableRow(label=_name_row(row), origin=Origin.PUBLISHED, means=ABLATIONS[row.label]))
-                marks.append(dict.fromkeys(SYMBOLS, Mark.NONE))
-    return draw_table(ComparisonTable(symbols=SYMBOLS, rows=tuple(shown), marks=tuple(marks)), heading="setting")
-
-
-def _name_row(row: AblationRow) -> str:
-    return f"{row.group}: {row.label}" if row.group else row.label
+                shown.append(tables.TableRow(label=row.full_label, origin=tables.Origin.PUBLISHED, means=tables.ABLATIONS[row.label]))
+    return draw_table(tables.ComparisonTable(symbols=tables.SYMBOLS, rows=tuple(shown)), heading="setting")
 
 
 def _average_of(method: str, scores: Sequence[Score]) -> dict[str, float | None]:
-    return keep_symbols(average(score.figures for score in scores if score.method == method))
+    return tables.keep_symbols(tables.average(score.figures for score in scores if score.method == method))

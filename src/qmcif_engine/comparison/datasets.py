@@ -1,4 +1,4 @@
-"""Image sets of a data folder.
+"""Image sets of a data folder, and their files as scoring takes them.
 
 Two layouts are known. Flat: ``NAME_a.png``, ``NAME_b.png``, further letters for further images, and ``NAME_truth.png`` where the sharp
 image is known. By folders: each subfolder is a set, its images in the order of their names, ``truth.png`` among them the truth.
@@ -11,8 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
-from qmcif_engine.errors import ImageFileError
+import numpy as np
+from numpy.typing import NDArray
+
+from qmcif_engine.arrays import SampleArray
+from qmcif_engine.errors import ImageFileError, InvalidImageError
+from qmcif_engine.io.input.file_order import natural_key
+from qmcif_engine.io.input.open import read_image
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 TRUTH = "truth"
@@ -65,7 +72,7 @@ def find_dataset(folder: Path) -> Dataset:
     if not sets:
         msg = f"{str(folder)!r} holds no image; files such as 01_a.png and 01_b.png, or one folder per set, are needed: check the name"
         raise ImageFileError(msg)
-    return Dataset(folder=place, sets=tuple(sorted(sets, key=lambda found: natural_order(found.name))))
+    return Dataset(folder=place, sets=tuple(sorted(sets, key=lambda found: natural_key(found.name))))
 
 
 def list_images(folder: Path) -> list[Path]:
@@ -82,13 +89,50 @@ def list_images(folder: Path) -> list[Path]:
     except OSError as error:
         msg = f"the folder {str(folder)!r} cannot be read ({error.strerror}); a folder of images is needed: check its name and permissions"
         raise ImageFileError(msg) from error
-    return sorted(images, key=lambda path: natural_order(path.name))
+    return sorted(images, key=lambda path: natural_key(path.name))
 
 
-def natural_order(name: str) -> list[tuple[int, str]]:
-    """Return a sorting key that puts ``image2`` before ``image10``."""
-    # numbers and texts cannot be compared, so every part is a pair; -1 puts text before numbers
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def read_opaque(path: Path) -> SampleArray:
+    """Read the samples of an image file whose alpha channel, if it has one, hides nothing.
+
+    Raises
+    ------
+    ImageFileError
+        When the file cannot be read, or has transparent pixels: no figure rates those.
+    """
+    file = read_image(path)
+    if file.alpha is not None:
+        refuse_transparency(path, bool((file.alpha != opaque_sample(file.alpha.dtype)).any()))
+    return file.samples
+
+
+def opaque_sample(dtype: np.dtype[Any]) -> float:
+    """Return the sample of an alpha channel that hides nothing."""
+    return 1.0 if dtype.kind == "f" else float(np.iinfo(dtype).max)
+
+
+def refuse_transparency(path: Path, is_transparent: bool) -> None:
+    """Refuse an image that is known to have transparent pixels."""
+    if is_transparent:
+        msg = f"{str(path)!r} has transparent pixels; an opaque image is needed: flatten it or remove its alpha channel"
+        raise ImageFileError(msg)
+
+
+def read_eight_bit(path: Path) -> NDArray[np.uint8]:
+    """Read an opaque image of 8-bit samples, for which the figures of benchmarks are defined.
+
+    Raises
+    ------
+    ImageFileError
+        When the file cannot be read or has transparent pixels.
+    InvalidImageError
+        When its samples are deeper.
+    """
+    samples = read_opaque(path)
+    if samples.dtype != np.uint8:
+        msg = f"{str(path)!r} has {samples.dtype} samples; benchmarks are defined on 8-bit images: convert it to 8 bits"
+        raise InvalidImageError(msg)
+    return np.asarray(samples, np.uint8)
 
 
 def _group_flat(files: Iterable[Path]) -> list[ImageSet]:

@@ -6,11 +6,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
-from qmcif_engine.comparison.baselines import find_baseline
+from qmcif_engine.comparison.baselines import Baseline
+from qmcif_engine.comparison.baselines.convolutional_coding import CONVOLUTIONAL_CODING
+from qmcif_engine.comparison.baselines.morphological_gradients import MORPHOLOGICAL_GRADIENTS
+from qmcif_engine.comparison.baselines.quaternion_tensors import QUATERNION_TENSORS
+from qmcif_engine.comparison.baselines.simple import GUIDED_FILTERING, LAPLACIAN_PYRAMID
+from qmcif_engine.comparison.baselines.sparse_coding import SPARSE_CODING
 from qmcif_engine.comparison.datasets import list_images
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
+
+_ALL = (SPARSE_CODING, CONVOLUTIONAL_CODING, MORPHOLOGICAL_GRADIENTS, QUATERNION_TENSORS, GUIDED_FILTERING, LAPLACIAN_PYRAMID)
+BASELINES: Mapping[str, Baseline] = MappingProxyType({baseline.name: baseline for baseline in _ALL})
 
 LONGEST_NAME = 60  # characters that still fit the first column of a table
 
@@ -26,7 +35,7 @@ class Method:
     settings : FusionConfig or None
         What our method is to fuse with; None for others.
     baseline : str or None
-        The name of one of `qmcif_engine.comparison.baselines.BASELINES` that is to fuse.
+        The name of one of `BASELINES` that is to fuse.
     images : mapping of str to Path
         Another program's image of each set; empty where they are fused here.
     """
@@ -40,13 +49,28 @@ class Method:
     def label(self) -> str:
         """Return what tables call the method."""
         if self.baseline is not None:
-            return find_baseline(self.baseline).label
+            return BASELINES[self.baseline].label
         return self.name if self.settings is None else f"preset {self.name}"
 
     @property
     def is_fused_here(self) -> bool:
         """Return whether the images are made in the report folder."""
         return self.settings is not None or self.baseline is not None
+
+
+def find_baseline(name: str) -> Baseline:
+    """Return the baseline of that name.
+
+    Raises
+    ------
+    InvalidConfigError
+        When there is none.
+    """
+    try:
+        return BASELINES[name.lower()]
+    except KeyError:
+        msg = f"--method {name!r} is not known; choose one of: {', '.join(BASELINES)}"
+        raise InvalidConfigError(msg) from None
 
 
 def parse_fused_by(text: str) -> tuple[str, Path]:
@@ -110,31 +134,23 @@ def match_images(folder: Path, set_names: Sequence[str]) -> dict[str, Path]:
             several = ", ".join(path.name for path in candidates)
             msg = f"{str(folder)!r} has several images of {name}: {several}; exactly one is needed: remove the others"
             raise ImageFileError(msg)
-    matched = {name: candidates[0] for name, candidates in found.items()}
-    _check_distinct(matched)
-    return matched
+    sets_of: dict[Path, str] = {}
+    for name, (path,) in found.items():
+        other = sets_of.setdefault(path, name)
+        if other != name:
+            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one image per set is needed: rename it to {name}.png"
+            raise ImageFileError(msg)
+    return {name: path for path, name in sets_of.items()}
 
 
 def _find_candidates(name: str, files: Iterable[Path]) -> list[Path]:
     # a whole name goes first, or set 1 would also find 01_1.png
-    whole = [path for path in files if path.stem == name or _is_same_number(path.stem, name)]
+    same_number = int(name) if name.isdecimal() else None
+    whole = [path for path in files if path.stem == name or (path.stem.isdecimal() and int(path.stem) == same_number)]
     # bars on both sides, so that set 1 does not stand in 10
     wanted = f"|{_tokenize(name)}|"
     return whole or [path for path in files if wanted in f"|{_tokenize(path.stem)}|"]
 
 
-def _is_same_number(first: str, second: str) -> bool:
-    return first.isdecimal() and second.isdecimal() and int(first) == int(second)
-
-
 def _tokenize(name: str) -> str:
     return "|".join(part for part in re.split(r"[\W_]+", name) if part)
-
-
-def _check_distinct(matched: Mapping[str, Path]) -> None:
-    sets_of: dict[Path, str] = {}
-    for name, path in matched.items():
-        other = sets_of.setdefault(path, name)
-        if other != name:
-            msg = f"{str(path)!r} fits both set {other!r} and set {name!r}; one image per set is needed: rename it to {name}.png"
-            raise ImageFileError(msg)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import qmcif_engine
-from qmcif_engine.comparison.datasets import Dataset
-from qmcif_engine.comparison.images import read_eight_bit
+from qmcif_engine.comparison.datasets import Dataset, read_eight_bit
 from qmcif_engine.comparison.methods import Method
-from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidImageError, OutputError
 from qmcif_engine.io.output.placement import place_files
 
@@ -50,18 +49,37 @@ class Score:
     border_px: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Record:
-    """The data folder, the digest of each method's settings, and all scores so far."""
+    """The scores in a report folder, with the data folder and the digest of each method's settings.
 
+    It is written again after every score, so that an interrupted run loses only what it was at.
+    """
+
+    folder: Path
     dataset: str
-    settings: Mapping[str, str]
-    scores: tuple[Score, ...] = ()
+    settings: dict[str, str]
+    scores: dict[tuple[str, str], Score] = field(default_factory=dict)
 
-    def add(self, score: Score) -> Record:
-        """Return a record with the score added, in place of an older one of the same image."""
-        kept = [old for old in self.scores if (old.set_name, old.method) != (score.set_name, score.method)]
-        return replace(self, scores=(*kept, score))
+    def add(self, score: Score) -> None:
+        """Add a score, in place of an older one of the same image."""
+        self.scores[score.set_name, score.method] = score
+        self.write()
+
+    def write(self) -> None:
+        """Replace the record file as a whole."""
+        scores = [asdict(score) for score in self.scores.values()]
+        content = {"format": _FORMAT, "dataset": self.dataset, "settings": self.settings, "scores": scores}
+        write_texts(self.folder, {RECORD_NAME: json.dumps(content, indent=1)})
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files of a report folder, in place of older ones; a run that is killed leaves whole ones."""
+    place_files({folder / name: partial(_write, content=text.encode()) for name, text in texts.items()}, overwrite=True)
+
+
+def _write(stream: BinaryIO, content: bytes) -> None:
+    stream.write(content)
 
 
 def open_record(folder: Path, dataset: Dataset, *, methods: Sequence[Method], overwrite: bool) -> Record:
@@ -85,41 +103,25 @@ def open_record(folder: Path, dataset: Dataset, *, methods: Sequence[Method], ov
     if folder.resolve().is_relative_to(dataset.folder):
         msg = f"the report folder {str(folder)!r} lies in the data folder; a place outside is needed: choose another one"
         raise OutputError(msg)
-    wanted = Record(
-        dataset=str(dataset.folder),
-        settings={method.name: digest_settings(method.settings, baseline=method.baseline) for method in methods},
-    )
+    record = Record(folder=folder, dataset=str(dataset.folder), settings={method.name: digest_settings(method) for method in methods})
     found = _read_record(folder, overwrite=overwrite)
-    if found is None:
+    if found is not None:
         if not overwrite:
-            _check_vacant(folder)
-        return wanted
-    if not overwrite:
-        _check_same_request(folder, found, wanted)
-    # methods of earlier runs stay in the record, though this run may not ask for them
-    return replace(wanted, settings={**found.settings, **wanted.settings}, scores=found.scores)
-
-
-def write_record(folder: Path, record: Record) -> None:
-    """Replace the record file as a whole."""
-    content = json.dumps({"format": _FORMAT, **asdict(record)}, indent=1).encode()
-    # written beside and renamed: a run that is killed leaves the last whole record
-    place_files({folder / RECORD_NAME: writing(content)}, overwrite=True)
-
-
-def writing(content: bytes) -> Callable[[BinaryIO], None]:
-    """Return what `place_files` needs to write these bytes."""
-
-    def write(stream: BinaryIO) -> None:
-        stream.write(content)
-
-    return write
+            _check_same_request(found, record)
+        # methods of earlier runs stay in the record, though this run may not ask for them
+        return replace(record, settings=found.settings | record.settings, scores=found.scores)
+    # a broken link does not "exist", yet writing would follow it
+    taken = [folder / name for name in OUTPUT_NAMES if os.path.lexists(folder / name)]
+    if taken and not overwrite:
+        msg = f"{str(taken[0])!r} exists and is no result of a benchmark here; a new folder is needed: choose one or add --overwrite"
+        raise OutputError(msg)
+    return record
 
 
 def _read_record(folder: Path, *, overwrite: bool) -> Record | None:
     path = folder / RECORD_NAME
     try:
-        return _parse_record(json.loads(path.read_text(encoding="utf-8")))
+        return _parse_record(folder, json.loads(path.read_text(encoding="utf-8")))
     # no report yet, which is fine; anything else that cannot be read might be somebody's file
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -130,44 +132,26 @@ def _read_record(folder: Path, *, overwrite: bool) -> Record | None:
         raise OutputError(msg) from error
 
 
-def _parse_record(content: dict[str, Any]) -> Record:
+def _parse_record(folder: Path, content: dict[str, Any]) -> Record:
     if content["format"] != _FORMAT:
         msg = f"format {content['format']!r} is not {_FORMAT}"
         raise ValueError(msg)
-    scores = tuple(Score(**row) for row in content["scores"])
-    return Record(dataset=str(content["dataset"]), settings=dict(content["settings"]), scores=scores)
+    scores = {(row["set_name"], row["method"]): Score(**row) for row in content["scores"]}
+    return Record(folder=folder, dataset=str(content["dataset"]), settings=dict(content["settings"]), scores=scores)
 
 
-def _check_vacant(folder: Path) -> None:
-    for name in OUTPUT_NAMES:
-        # a broken link does not "exist", yet writing would follow it
-        if (folder / name).exists() or (folder / name).is_symlink():
-            msg = (
-                f"{str(folder / name)!r} exists and is no result of a benchmark here; a new folder is needed: choose one or add --overwrite"
-            )
-            raise OutputError(msg)
-
-
-def _check_same_request(folder: Path, found: Record, wanted: Record) -> None:
-    if found.dataset != wanted.dataset:
-        msg = (
-            f"{str(folder)!r} holds a report on {found.dataset!r}; one on {wanted.dataset!r} needs a folder of its own: "
-            "choose another one or add --overwrite"
-        )
+def _check_same_request(found: Record, wanted: Record) -> None:
+    # a method that was not run before has nothing to differ from
+    changed = [name for name, digest in wanted.settings.items() if found.settings.get(name, digest) != digest]
+    held = f"results of {changed[0]!r} with other settings" if changed else f"a report on {found.dataset!r}, not {wanted.dataset!r}"
+    if changed or found.dataset != wanted.dataset:
+        msg = f"{str(found.folder)!r} holds {held}; a new folder is needed: choose another one or add --overwrite"
         raise OutputError(msg)
-    for name, digest in wanted.settings.items():
-        # a method that was not run before has nothing to differ from
-        if found.settings.get(name, digest) != digest:
-            msg = (
-                f"{str(folder)!r} holds results of {name!r} with other settings; the same settings or a new folder are needed: "
-                "choose another folder or add --overwrite"
-            )
-            raise OutputError(msg)
 
 
 # changes there touch no figure, except those of the other methods we compare with, whose code lies in comparison.baselines
-_WITHOUT_EFFECT = ("cli", "comparison")
-_WITH_EFFECT = ("comparison", "baselines")
+_WITHOUT_EFFECT = ("cli/", "comparison/")
+_WITH_EFFECT = "comparison/baselines/"
 _NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
@@ -193,9 +177,9 @@ def digest_file(path: Path) -> str:
         raise ImageFileError(msg) from error
 
 
-def digest_settings(settings: FusionConfig | None, *, baseline: str | None = None) -> str:
-    """Return the digest of all settings, or of the baseline's name; without either it stands for another program's, which are not known."""
-    return digest_texts([json.dumps(baseline if settings is None else settings.to_dict(), sort_keys=True)])
+def digest_settings(method: Method) -> str:
+    """Return the digest of all settings, or of the baseline's name; another program's settings are not known."""
+    return digest_texts([json.dumps(method.baseline if method.settings is None else method.settings.to_dict(), sort_keys=True)])
 
 
 @cache
@@ -206,13 +190,13 @@ def digest_engine() -> str:
     """
     root = Path(qmcif_engine.__file__).parent
     # .npz: the learned dictionaries
-    files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz") and _has_effect(path.relative_to(root).parts)]
-    parts = [f"{path.relative_to(root).as_posix()} {digest_file(path)}" for path in sorted(files)]
+    files = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.suffix in (".py", ".npz")}
+    parts = [
+        f"{name} {digest_file(path)}"
+        for name, path in files.items()
+        if name.startswith(_WITH_EFFECT) or not name.startswith(_WITHOUT_EFFECT)
+    ]
     return digest_texts([*parts, *(f"{name} {version(name)}" for name in _NUMERICAL_PACKAGES)])
-
-
-def _has_effect(parts: tuple[str, ...]) -> bool:
-    return parts[0] not in _WITHOUT_EFFECT or parts[:2] == _WITH_EFFECT
 
 
 def fingerprint_inputs(
@@ -251,7 +235,7 @@ def fingerprint_inputs(
         truth = "" if image_set.truth is None else digest_file(image_set.truth)
         for method in methods:
             image = digest_file(method.images[image_set.name]) if method.images else ""
-            parts = [digest_engine(), digest_settings(method.settings, baseline=method.baseline), *contents, truth, image]
+            parts = [digest_engine(), digest_settings(method), *contents, truth, image]
             fingerprints[image_set.name, method.name] = digest_texts(parts)
         progress(n_done, len(dataset.sets))
     return fingerprints

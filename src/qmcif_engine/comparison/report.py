@@ -6,22 +6,21 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from qmcif_engine import __version__
+from qmcif_engine.comparison import tables
 from qmcif_engine.comparison.datasets import Dataset
 from qmcif_engine.comparison.methods import Method
-from qmcif_engine.comparison.published import PAPER, PublishedSet
 from qmcif_engine.comparison.record import Score
-from qmcif_engine.comparison.tables import ComparisonTable, Mark, Origin, build_table, format_figure, keep_inner, keep_whole
 from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A finished comparison and how it was asked for.
+    """A finished comparison and how it was requested.
 
     Attributes
     ----------
@@ -33,7 +32,7 @@ class Comparison:
         Settings that differ from the preset of that name, in words.
     scores : tuple of Score
         Set by set, in the order of the methods.
-    published : PublishedSet or None
+    published : tables.PublishedSet or None
     folder : Path
         The report folder.
     border_px : int or None
@@ -45,19 +44,33 @@ class Comparison:
     methods: tuple[Method, ...]
     changes: Mapping[str, str]
     scores: tuple[Score, ...]
-    published: PublishedSet | None
+    published: tables.PublishedSet | None
     folder: Path
     border_px: int | None = None
 
     @property
-    def table(self) -> ComparisonTable:
+    def table(self) -> tables.ComparisonTable:
         """Return the means of all methods, with the best marked."""
-        return build_table(self.scores, self.methods, self.published, keep=keep_whole)
+        return tables.build_table(self.scores, self.methods, self.published, keep=tables.keep_whole)
 
     @property
-    def inner_table(self) -> ComparisonTable:
+    def inner_table(self) -> tables.ComparisonTable:
         """Return the means without the border; those that the paper prints are of whole images and have no row."""
-        return build_table(self.scores, self.methods, None, keep=keep_inner)
+        return tables.build_table(self.scores, self.methods, None, keep=tables.keep_inner)
+
+    def list_scores(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return heading and rows of the table of all figures: set, method, and what was measured."""
+        symbols = tables.list_symbols([row for row in self.table.rows if row.origin is tables.Origin.MEASURED])
+        label_of = {method.name: method.label for method in self.methods}
+        rows = [
+            (
+                score.set_name,
+                label_of[score.method],
+                *(tables.format_figure(score.figures.get(symbol), symbol=symbol) for symbol in symbols),
+            )
+            for score in self.scores
+        ]
+        return ("set", "method", *symbols), rows
 
 
 def describe_comparison(comparison: Comparison) -> dict[str, str]:
@@ -80,11 +93,11 @@ def list_notes(comparison: Comparison) -> list[str]:
     marked = " Best and second best are marked over all rows; figures printed alike share their mark."
     notes = [
         f"Larger is better in every column.{marked if len(comparison.table.rows) > 1 else ''}",
-        f"Rows “{Origin.MEASURED}” are means over the {len(comparison.dataset.sets)} sets above, each scored from its 8-bit file.",
+        f"Rows “{tables.Origin.MEASURED}” are means over the {len(comparison.dataset.sets)} sets above, each scored from its 8-bit file.",
     ]
     if comparison.published is not None:
         notes.append(
-            f"Rows “{Origin.PUBLISHED}” are copied from the paper ({PAPER}, section IV-C). They are means over the complete "
+            f"Rows “{tables.Origin.PUBLISHED}” are copied from the paper ({tables.PAPER}, section IV-C). They are means over the complete "
             f"{comparison.published.name} set of {comparison.published.n_pairs} pairs: a mark means little where ours are measured on "
             "other or fewer pairs."
         )
@@ -101,11 +114,6 @@ def list_notes(comparison: Comparison) -> list[str]:
     return notes
 
 
-def list_symbols(comparison: Comparison) -> list[str]:
-    """Return the symbols of the figures that were measured."""
-    return [symbol for symbol in comparison.table.symbols if any(score.figures.get(symbol) is not None for score in comparison.scores)]
-
-
 def head_inner(border_px: int) -> str:
     """Return the heading of the table that leaves a border out."""
     return f"Without the outer {border_px} px"
@@ -113,6 +121,7 @@ def head_inner(border_px: int) -> str:
 
 def write_markdown(comparison: Comparison) -> str:
     """Return the report as Markdown."""
+    heads, rows = comparison.list_scores()
     inner = [] if comparison.border_px is None else [f"## {head_inner(comparison.border_px)}", draw_table(comparison.inner_table)]
     parts = [
         draw_facts(comparison),
@@ -122,7 +131,7 @@ def write_markdown(comparison: Comparison) -> str:
         "\n".join(f"- {escape(note)}" for note in list_notes(comparison)),
         *inner,
         "## Set by set",
-        _draw_sets(comparison),
+        _join_rows([name_symbol(head) for head in heads], [(escape(set_name), escape(label), *cells) for set_name, label, *cells in rows]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -133,13 +142,21 @@ def draw_facts(comparison: Comparison) -> str:
     return "\n".join(f"- {heading}: {_as_code(text) if heading == 'Command' else escape(text)}" for heading, text in facts)
 
 
-def draw_table(table: ComparisonTable, *, heading: str = "method") -> str:
+def draw_table(table: tables.ComparisonTable, *, heading: str = "method") -> str:
     """Return a table as Markdown, best bold and second best italic; the heading is that of the first column."""
-    lines = [_join(heading, "figures", *map(name_symbol, table.symbols)), _join("---", "---", *("--:" for _ in table.symbols))]
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        figures = [_emphasize(format_figure(row.means.get(symbol), symbol=symbol), marks[symbol]) for symbol in table.symbols]
-        lines.append(_join(escape(row.label), row.origin, *figures))
-    return "\n".join(lines)
+    rows = [(escape(row.label), row.origin, *emphasize(row, table.symbols)) for row in table.rows]
+    return _join_rows((heading, "figures", *map(name_symbol, table.symbols)), rows)
+
+
+def emphasize(row: tables.TableRow, symbols: Sequence[str]) -> list[str]:
+    """Return the figures of a row as Markdown, the best of a column bold and the second best italic."""
+    wraps = [{tables.Mark.BEST: "**", tables.Mark.SECOND: "*"}.get(row.marks.get(symbol, tables.Mark.NONE), "") for symbol in symbols]
+    return [f"{wrap}{row.show(symbol)}{wrap}" for symbol, wrap in zip(symbols, wraps, strict=True)]
+
+
+def _join_rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * 2 + ["--:"] * (len(heads) - 2), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def name_symbol(symbol: str) -> str:
@@ -147,16 +164,16 @@ def name_symbol(symbol: str) -> str:
     return symbol if symbol.startswith("Q_") else symbol.replace("_", " ")
 
 
-def write_scores(dataset_name: str, scores: Sequence[Score]) -> str:
+def write_scores(comparison: Comparison) -> str:
     """Return all scores as CSV, one row per set and method, at full precision; no figure leaves an empty cell."""
-    symbols = list(scores[0].figures)
+    symbols = list(comparison.scores[0].figures)
     stream = io.StringIO()
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow(["dataset", "set", "method", *symbols])
-    for score in scores:
+    for score in comparison.scores:
         # `repr`: the shortest text that gives back the same float
         figures = ["" if score.figures[symbol] is None else repr(score.figures[symbol]) for symbol in symbols]
-        rows.writerow([dataset_name, score.set_name, score.method, *figures])
+        rows.writerow([comparison.dataset.name, score.set_name, score.method, *figures])
     return stream.getvalue()
 
 
@@ -169,21 +186,3 @@ def _as_code(text: str) -> str:
     # longer than any run of back quotes within, as CommonMark demands
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"
-
-
-def _join(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _emphasize(text: str, mark: Mark) -> str:
-    return {Mark.BEST: f"**{text}**", Mark.SECOND: f"*{text}*", Mark.NONE: text}[mark]
-
-
-def _draw_sets(comparison: Comparison) -> str:
-    symbols = list_symbols(comparison)
-    label_of = {method.name: method.label for method in comparison.methods}
-    lines = [_join("set", "method", *map(name_symbol, symbols)), _join("---", "---", *("--:" for _ in symbols))]
-    for score in comparison.scores:
-        figures = [format_figure(score.figures.get(symbol), symbol=symbol) for symbol in symbols]
-        lines.append(_join(escape(score.set_name), escape(label_of[score.method]), *figures))
-    return "\n".join(lines)

@@ -7,32 +7,31 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from qmcif_engine.comparison.baselines import find_baseline, fuse_with
-from qmcif_engine.comparison.datasets import Dataset, ImageSet
-from qmcif_engine.comparison.images import read_eight_bit
-from qmcif_engine.comparison.methods import Method
-from qmcif_engine.comparison.record import Record, Score, digest_file, write_record
+from qmcif_engine.comparison.baselines import fuse_with
+from qmcif_engine.comparison.datasets import Dataset, ImageSet, read_eight_bit
+from qmcif_engine.comparison.methods import BASELINES, Method
+from qmcif_engine.comparison.record import Record, Score, digest_file
 from qmcif_engine.comparison.tables import name_inner
 from qmcif_engine.compiled import single_thread
-from qmcif_engine.errors import Cancelled, OutputError
-from qmcif_engine.fusing.in_memory import fuse
+from qmcif_engine.errors import Cancelled
 from qmcif_engine.io.output.formats import write_image
+from qmcif_engine.io.output.placement import ready_folder
 from qmcif_engine.metrics import EvaluationProgress, evaluate
 from qmcif_engine.metrics.truth import DEFAULT_BORDER_PX
+from qmcif_engine.pipeline.in_memory import fuse
 
 logger = logging.getLogger(__name__)
-
-LARGEST_EIGHT_BIT_INDEX = 255  # of a PNG of 8 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +52,7 @@ def fused_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
 
 
 def index_path(folder: Path, method: Method, image_set: ImageSet) -> Path:
-    """Return the map of an image of our method that tells which source, from 0, gave each pixel; baselines have none."""
+    """Return the map of the source, from 0, that gave each pixel of an image of our method; baselines have none."""
     return folder / "source_index" / method.name / f"{image_set.name}.png"
 
 
@@ -61,7 +60,6 @@ def score_dataset(
     dataset: Dataset,
     methods: Sequence[Method],
     *,
-    folder: Path,
     record: Record,
     fingerprints: Mapping[tuple[str, str], str],
     n_processes: int,
@@ -74,10 +72,8 @@ def score_dataset(
     ----------
     dataset : Dataset
     methods : sequence of Method
-    folder : Path
-        Existing report folder.
     record : Record
-        What was done before. It is written again after every score, so that an interrupted run loses only what it was at.
+        What was done before, in an existing report folder.
     fingerprints : mapping of tuple of str to str
         From `fingerprint_inputs`.
     n_processes : int
@@ -87,59 +83,36 @@ def score_dataset(
     border_px : int, optional
         Width of a border; each image is scored without it too.
     """
-    scores = {(score.set_name, score.method): score for score in record.scores}
-    asked = [
-        Task(image_set=image_set, method=method, folder=folder, inputs=fingerprints[image_set.name, method.name], border_px=border_px)
-        for image_set in dataset.sets
-        for method in methods
-    ]
-    # another border asks for other figures of the same image, which then is not fused again
-    tasks = [replace(task, has_image=_has_image(task, scores.get((task.image_set.name, task.method.name)))) for task in asked]
-    todo = [task for task in tasks if not (task.has_image and scores[task.image_set.name, task.method.name].border_px == border_px)]
-    logger.info("%d of %d images are to be scored", len(todo), len(tasks))
-    # by this process alone, before workers would race for it
-    _make_folders([task for task in todo if not task.has_image])
+    wanted = [(image_set, method) for image_set in dataset.sets for method in methods]
+    todo = []
+    for image_set, method in wanted:
+        inputs, known = fingerprints[image_set.name, method.name], record.scores.get((image_set.name, method.name))
+        has_image = known is not None and known.inputs == inputs and _is_kept(known, method, image_set, folder=record.folder)
+        # another border asks for other figures of the same image, which then is not fused again
+        if not has_image or known is None or known.border_px != border_px:
+            todo.append(
+                Task(image_set=image_set, method=method, folder=record.folder, inputs=inputs, border_px=border_px, has_image=has_image)
+            )
+    logger.info("%d of %d images are to be scored", len(todo), len(wanted))
     # even without a score: from now on the folder is known as a report of ours, and may be continued
-    write_record(folder, record)
-    progress(len(tasks) - len(todo), len(tasks))
-    n_done = len(tasks) - len(todo)
+    record.write()
+    n_done = count(len(wanted) - len(todo))
+    progress(next(n_done), len(wanted))
 
     def keep(score: Score) -> None:
-        nonlocal record, n_done
-        record, n_done = record.add(score), n_done + 1
-        scores[score.set_name, score.method] = score
-        write_record(folder, record)
-        progress(n_done, len(tasks))
+        record.add(score)
+        progress(next(n_done), len(wanted))
 
     run_everywhere(make_score, todo, n_processes=n_processes, on_result=keep)
-    return tuple(scores[task.image_set.name, task.method.name] for task in tasks)
+    return tuple(record.scores[image_set.name, method.name] for image_set, method in wanted)
 
 
-def _has_image(task: Task, score: Score | None) -> bool:
-    # cheap tests first; the image itself is read last
-    if score is None or score.inputs != task.inputs:
+def _is_kept(score: Score, method: Method, image_set: ImageSet, *, folder: Path) -> bool:
+    """Return whether the image of a score is there still; one that somebody changed or replaced is made again."""
+    image = fused_path(folder, method, image_set)
+    if method.settings is not None and not index_path(folder, method, image_set).is_file():
         return False
-    image = fused_path(task.folder, task.method, task.image_set)
-    if task.method.settings is not None and not index_path(task.folder, task.method, task.image_set).is_file():
-        return False
-    # an image that somebody changed or replaced is made again
     return image.is_file() and digest_file(image) == score.fused
-
-
-def _make_folders(tasks: Sequence[Task]) -> None:
-    """Make the folders of the images; a link there could lead the images out of the report folder."""
-    kinds = {("fused", task.method.name) for task in tasks if task.method.is_fused_here}
-    kinds |= {("source_index", task.method.name) for task in tasks if task.method.settings is not None}
-    for kind, name in sorted(kinds):
-        place = tasks[0].folder / kind / name
-        if place.is_symlink() or place.parent.is_symlink():
-            msg = f"{str(place)!r} is or lies in a link; images are kept in the report folder itself: remove the link"
-            raise OutputError(msg)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"the folder {str(place)!r} cannot be made ({error.strerror}); a writable place is needed: choose another report folder"
-            raise OutputError(msg) from error
 
 
 def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
@@ -149,34 +122,39 @@ def make_score(task: Task, is_cancelled: Callable[[], bool]) -> Score:
     ----------
     task : Task
     is_cancelled : callable
-        Asked again and again; when it returns true the work ends with `Cancelled`.
+        Called repeatedly; when it returns true the work ends with `Cancelled`.
     """
-    sources = [read_eight_bit(path) for path in task.image_set.sources]
-    image = fused_path(task.folder, task.method, task.image_set)
-    if task.method.settings is not None and not task.has_image:
-        result = fuse(sources, task.method.settings, is_cancelled=is_cancelled)
-        index_dtype = np.uint8 if len(sources) <= LARGEST_EIGHT_BIT_INDEX else np.uint16
-        # the map before the image: an image without its map counts as not made
-        write_image(index_path(task.folder, task.method, task.image_set), result.source_index.astype(index_dtype), overwrite=True)
-        write_image(image, result.fused, overwrite=True)
 
-    def end_if_cancelled(_: EvaluationProgress | None = None) -> None:
+    def check_cancelled(_: EvaluationProgress | None = None) -> None:
         if is_cancelled():
             msg = "the scoring was cancelled; nothing was returned: start it again"
             raise Cancelled(msg)
 
+    sources = [read_eight_bit(path) for path in task.image_set.sources]
+    image = fused_path(task.folder, task.method, task.image_set)
+    if task.method.settings is not None and not task.has_image:
+        result = fuse(sources, task.method.settings, is_cancelled=is_cancelled)
+        # the map before the image: an image without its map counts as not made
+        index = result.source_index.astype(np.min_scalar_type(len(sources) - 1))
+        _write(index_path(task.folder, task.method, task.image_set), index)
+        _write(image, result.fused)
     if task.method.baseline is not None and not task.has_image:
-        write_image(image, fuse_with(find_baseline(task.method.baseline), sources, check_cancelled=end_if_cancelled), overwrite=True)
+        _write(image, fuse_with(BASELINES[task.method.baseline], sources, check_cancelled=check_cancelled))
     truth = None if task.image_set.truth is None else read_eight_bit(task.image_set.truth)
     return Score(
         set_name=task.image_set.name,
         method=task.method.name,
         # read back from the file, so that what is scored is what was saved
-        figures=score_image(sources, read_eight_bit(image), truth, border_px=task.border_px, progress=end_if_cancelled),
+        figures=score_image(sources, read_eight_bit(image), truth, border_px=task.border_px, progress=check_cancelled),
         inputs=task.inputs,
         fused=digest_file(image),
         border_px=task.border_px,
     )
+
+
+def _write(path: Path, image: NDArray[Any]) -> None:
+    with ready_folder(path.parent):
+        write_image(path, image, overwrite=True)
 
 
 def score_image(
@@ -197,16 +175,8 @@ def score_image(
     return whole.list_by_symbol() | name_inner(inner.list_by_symbol())
 
 
-_TaskT = TypeVar("_TaskT")
-_ResultT = TypeVar("_ResultT")
-
-
 def run_everywhere(
-    work: Callable[[_TaskT, Callable[[], bool]], _ResultT],
-    tasks: Sequence[_TaskT],
-    *,
-    n_processes: int,
-    on_result: Callable[[_ResultT], None],
+    work: Callable[[Any, Callable[[], bool]], Any], tasks: Sequence[Any], *, n_processes: int, on_result: Callable[[Any], None]
 ) -> None:
     """Do all tasks; results come in whatever order they are finished.
 
@@ -216,16 +186,15 @@ def run_everywhere(
         Module-level function of a task and of a callable that returns whether to stop.
     tasks : sequence
     n_processes : int
-        With 1 everything happens in this process.
+        With 1 everything happens in this process, where a debugger works.
     on_result : callable
-        Called here, in this process, with each result.
+        Called in this process with each result.
 
     Raises
     ------
     ChildProcessError
         When a worker process was lost.
     """
-    # in this process, where a debugger works
     if min(n_processes, len(tasks)) <= 1:
         with single_thread():
             for task in tasks:
@@ -261,7 +230,7 @@ def _prepare_worker(stop: Event) -> None:
     _stop = stop
 
 
-def _work_in_process(work: Callable[[_TaskT, Callable[[], bool]], _ResultT], task: _TaskT) -> _ResultT:
+def _work_in_process(work: Callable[[Any, Callable[[], bool]], Any], task: Any) -> Any:  # noqa: ANN401 - whatever the work takes
     try:
         return work(task, lambda: _stop is not None and _stop.is_set())
     except OSError as error:

@@ -1,15 +1,57 @@
-"""Tables of a comparison: the mean scores of each method, the best of each column marked."""
+"""Tables of a comparison: the mean scores of each method, the best of each column marked, beside the figures printed in the paper.
+
+The printed figures: Weihua Yang and Yicong Zhou, *Quaternion Sparse Decomposition for Multi-focus Color Image Fusion*, arXiv 2505.02365v2
+(2025), the comparison table of section IV-C, whose means are over the complete data sets, and the two ablation tables of sections IV-B and
+IV-D. The names of the methods are the paper's; its own method is "QMCIF (paper)" here.
+"""
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from importlib.resources import files
 
 from qmcif_engine.comparison.methods import Method
-from qmcif_engine.comparison.published import SYMBOLS, PublishedSet
 from qmcif_engine.comparison.record import Score
+from qmcif_engine.errors import InvalidConfigError
+
+SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB")
+NO_PUBLISHED_SET = "none"
+PAPER = "Yang and Zhou, Quaternion Sparse Decomposition for Multi-focus Color Image Fusion, arXiv 2505.02365v2"
+ABLATION_SET = "mffw"
+ABLATION_N_PAIRS = 10
+ABLATION_SYMBOLS = ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_CB")
+"""The ablation tables leave Q_Y out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSet:
+    """The printed means of one data set, and over how many pairs they were taken."""
+
+    name: str
+    n_pairs: int
+    means: Mapping[str, Mapping[str, float]]
+
+
+def _read_tables() -> dict[str, dict[str, dict[str, float]]]:
+    """Return the printed figures by table, row and symbol."""
+    tables: dict[str, dict[str, dict[str, float]]] = {}
+    with (files(__package__) / "published.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            tables.setdefault(row["table"], {})[row["row"]] = {symbol: float(row[symbol]) for symbol in SYMBOLS if row[symbol]}
+    return tables
+
+
+_TABLES = _read_tables()
+
+PUBLISHED_SETS = {name: PublishedSet(name, n_pairs, _TABLES[name]) for name, n_pairs in {"lytro": 20, "mffw": 13, "mfi_whu": 30}.items()}
+"""By the name of the data set; the numbers of pairs are those of section IV-A."""
+
+ABLATIONS = _TABLES["ablation"]
+"""By the label of the row in our tables; five rows are the same full method."""
 
 _DECIBEL_PREFIX = "PSNR"
 INNER_SUFFIX = "_inner"
@@ -33,21 +75,25 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """The means of one method by symbol; None where there is nothing to average."""
+    """The means of one method by symbol, None where there is nothing to average, and how they stand in their columns."""
 
     label: str
     origin: Origin
     means: Mapping[str, float | None]
     is_fused_here: bool = False
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+
+    def show(self, symbol: str) -> str:
+        """Return one figure as it is printed."""
+        return format_figure(self.means.get(symbol), symbol=symbol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonTable:
-    """The rows of a comparison and the mark of each of their figures, by symbol."""
+    """The rows of a comparison and the symbols of its columns."""
 
     symbols: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    marks: tuple[Mapping[str, Mark], ...]
 
 
 def build_table(
@@ -55,7 +101,7 @@ def build_table(
     methods: Sequence[Method],
     published: PublishedSet | None,
     *,
-    keep: Callable[[Mapping[str, float | None]], Mapping[str, float | None]] = dict,
+    keep: Callable[[Mapping[str, float | None]], Mapping[str, float | None]],
 ) -> ComparisonTable:
     """Average what is kept of the figures over the sets, decibels included, and put the published rows below."""
     rows = [
@@ -75,18 +121,20 @@ def build_table(
 def build_set_table(scores: Sequence[Score]) -> ComparisonTable:
     """Return a row per set, without marks: what is worth seeing where one method stands alone."""
     rows = [TableRow(label=score.set_name, origin=Origin.MEASURED, means=keep_whole(score.figures), is_fused_here=True) for score in scores]
-    symbols = mark_table(rows).symbols
-    return ComparisonTable(symbols=symbols, rows=tuple(rows), marks=tuple(dict.fromkeys(symbols, Mark.NONE) for _ in rows))
+    return ComparisonTable(symbols=list_symbols(rows), rows=tuple(rows))
 
 
 def mark_table(rows: Sequence[TableRow]) -> ComparisonTable:
     """Mark the best and the second best of each column that has any figure."""
-    # a dict keeps the order in which symbols first occur, a set would not
-    known = {symbol: None for row in rows for symbol, value in row.means.items() if value is not None}
-    symbols = tuple(known)
+    symbols = list_symbols(rows)
     columns = {symbol: mark_column([row.means.get(symbol) for row in rows], symbol=symbol) for symbol in symbols}
-    marks = tuple({symbol: columns[symbol][number] for symbol in symbols} for number in range(len(rows)))
-    return ComparisonTable(symbols=symbols, rows=tuple(rows), marks=marks)
+    marked = [replace(row, marks={symbol: columns[symbol][number] for symbol in symbols}) for number, row in enumerate(rows)]
+    return ComparisonTable(symbols=symbols, rows=tuple(marked))
+
+
+def list_symbols(rows: Sequence[TableRow]) -> tuple[str, ...]:
+    """Return the symbols of the columns that have any figure, in the order of their first one."""
+    return tuple(dict.fromkeys(symbol for row in rows for symbol, value in row.means.items() if value is not None))
 
 
 def average(figures: Iterable[Mapping[str, float | None]]) -> dict[str, float | None]:
@@ -137,3 +185,26 @@ def keep_inner(figures: Mapping[str, float | None]) -> dict[str, float | None]:
 def name_inner(figures: Mapping[str, float | None]) -> dict[str, float | None]:
     """Return the six figures that the paper prints, by their symbols where a border is left out."""
     return {f"{symbol}{INNER_SUFFIX}": figures[symbol] for symbol in SYMBOLS}
+
+
+def choose_published(asked: str | None, folder_name: str) -> PublishedSet | None:
+    """Return the published set asked for, or the one the folder is named after, or None.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a set is asked for that the paper does not have.
+    """
+    if asked is None:
+        return PUBLISHED_SETS.get(_normalize(folder_name))
+    name = _normalize(asked)
+    if name == NO_PUBLISHED_SET:
+        return None
+    if name not in PUBLISHED_SETS:
+        msg = f"--published {asked!r} is not known; choose one of: {', '.join(PUBLISHED_SETS)}, {NO_PUBLISHED_SET}"
+        raise InvalidConfigError(msg)
+    return PUBLISHED_SETS[name]
+
+
+def _normalize(name: str) -> str:
+    return name.lower().replace("-", "_")

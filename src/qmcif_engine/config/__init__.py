@@ -1,1 +1,1 @@
-"""Every setting of the method with its default, bounds and help text, and the presets people ask for."""
+"""Every setting of the method with its default, bounds and help text, and the presets."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from qmcif_engine.errors import InvalidConfigError
 
-RENAMED: Mapping[str, str] = MappingProxyType(
-    {
-        "dark_frame_px": "dark_border_px",
-        "consistency": "smoothness",
-        "adapts_to_noise": "noise",
-        "blend_radius_px": "blend_px",
-    }
-)
+RENAMED = {
+    "dark_frame_px": "dark_border_px",
+    "consistency": "smoothness",
+    "adapts_to_noise": "noise",
+    "blend_radius_px": "blend_px",
+}
 """Former names of settings, still read: settings files outlive a version."""
 
 FORMER_SECTIONS = ("decomposition", "focus", "refinement")
@@ -26,26 +23,21 @@ _SMOOTHER = "outlines and plain areas follow from one energy now: smoothness is 
 _EVIDENCE = "evidence has two fixed scales now: effort=fast uses one"
 _PATCHES = "the rule of the paper has no such limits: set detail_patch_px to a side under rule=paper"
 
-REMOVED: Mapping[str, str] = MappingProxyType(
-    {
-        "penalty_cap": "it was never reached: lower penalty_growth under rule=paper",
-        "smallest_detail_patch_px": _PATCHES,
-        "largest_detail_patch_px": _PATCHES,
-        "blend_edge_contrast": "depth edges are blended over blend_px: set that",
-        "aggregation": "rule=paper averages detail patches, as published; rule=energy has none",
-        "evidence_scales": _EVIDENCE,
-        "evidence_decay": _EVIDENCE,
-        "border_px": "the image border needs no treatment of its own: leave it out",
-        "follow_reach_px": _SMOOTHER,
-        "edge_band_px": "effort=fast leaves out the edge test: use that",
-        "edge_inertia": _SMOOTHER,
-        "edge_stiffness": _SMOOTHER,
-    }
-)
+REMOVED = {
+    "penalty_cap": "it was never reached: lower penalty_growth under rule=paper",
+    "smallest_detail_patch_px": _PATCHES,
+    "largest_detail_patch_px": _PATCHES,
+    "blend_edge_contrast": "depth edges are blended over blend_px: set that",
+    "aggregation": "rule=paper averages detail patches, as published; rule=energy has none",
+    "evidence_scales": _EVIDENCE,
+    "evidence_decay": _EVIDENCE,
+    "border_px": "the image border needs no treatment of its own: leave it out",
+    "follow_reach_px": _SMOOTHER,
+    "edge_band_px": "effort=fast leaves out the edge test: use that",
+    "edge_inertia": _SMOOTHER,
+    "edge_stiffness": _SMOOTHER,
+}
 """Settings that are gone, with what to use instead."""
-
-_MOST_NAMED = 12
-"""More names than this make a warning unreadable."""
 
 
 def refuse_removed(key: str) -> None:
@@ -91,10 +83,10 @@ def flatten_sections(values: Mapping[str, Any], sections: Collection[str], *, kn
                 rows[f"{section}.{name}"] = value
     # stacklevel: whoever called `FusionConfig.from_toml` or `from_dict`
     if renamed:
-        msg = f"settings of an earlier version were read by their former names ({_listed(renamed)}): write them anew"
+        msg = f"settings of an earlier version were read by their former names ({', '.join(renamed)}): write them anew"
         warnings.warn(msg, FutureWarning, stacklevel=4)
     if removed:
-        msg = f"settings of an earlier version are gone and were ignored ({_listed(removed)}): leave them out"
+        msg = f"settings of an earlier version are gone and were ignored ({', '.join(removed)}): leave them out"
         warnings.warn(msg, FutureWarning, stacklevel=4)
     return rows
 
@@ -106,8 +98,3 @@ def _check_section(section: str, content: object, sections: Collection[str]) -> 
     if section not in (*sections, *FORMER_SECTIONS):
         msg = f"section {section!r} is not known; the sections are: {', '.join(sections)}: correct its name"
         raise InvalidConfigError(msg)
-
-
-def _listed(names: list[str]) -> str:
-    shown = names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], f"and {len(names) - _MOST_NAMED} more"]
-    return ", ".join(shown)

@@ -2,16 +2,18 @@
 
 The command line and the widget are generated from these dataclasses, so nothing here is repeated elsewhere. Field names avoid the
 paper's Greek letters; the help text gives the letter. ``FusionConfig()`` is the ``default`` preset; the published method with its
-parameters is the ``paper`` preset (`qmcif_engine.config.presets`).
+parameters is the ``paper`` preset.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Self, get_type_hints
 
 from qmcif_engine.config.former_settings import flatten_sections, read_renamed, refuse_removed
@@ -293,3 +295,24 @@ def _section_type(section: str) -> type:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any settings value
     return value.value if isinstance(value, StrEnum) else value
+
+
+PAPER = FusionConfig(decision=DecisionConfig(rule=RuleName.PAPER))
+"""The published method with its parameters (sections III, IV-A and IV-B). Where the paper leaves a choice open or slips, `docs/method.md`
+says what is done: what comes nearest to the printed figures. For mffw the paper sets beta, our ``detail_sparsity``, to 2."""
+
+FAST = FusionConfig(decision=DecisionConfig(effort=Effort.FAST))
+"""For previews and where time matters more than the last detail."""
+
+# read-only: all callers share the one table
+PRESETS: Mapping[str, FusionConfig] = MappingProxyType({"default": FusionConfig(), "fast": FAST, "paper": PAPER})
+"""``default`` is one setting of ours for every kind of image."""
+
+
+def preset(name: str) -> FusionConfig:
+    """Return the settings of that name."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        msg = f"preset {name!r} is not known; choose one of: {', '.join(PRESETS)}"
+        raise InvalidConfigError(msg) from None

@@ -15,9 +15,6 @@ from qmcif_engine.errors import InvalidConfigError
 
 _T = TypeVar("_T")
 
-MOST_DOTS = 64
-"""Dots in a line of settings: those of names and of numbers."""
-
 
 def setting(
     default: _T, help_text: str, *, low: float | None = None, high: float | None = None, unit: str = "", choices: tuple[int, ...] = ()
@@ -91,16 +88,7 @@ def parse_value(name: str, kind: type, text: str) -> Any:  # noqa: ANN401 - any 
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Read TOML text into nested sections for `FusionConfig.updated`.
-
-    Names of thousands of parts are refused unread: the parser's time and memory grow with the square of their number.
-    """
-    has_long_texts = '"""' in text or "'''" in text  # in which a line can begin like a comment and be none
-    for number, line in enumerate(text.split("\n"), 1):
-        is_comment = line.lstrip().startswith("#") and not has_long_texts
-        if line.count(".") > MOST_DOTS and not is_comment:
-            msg = f"line {number} of the configuration has {line.count('.')} dots; section and name alone are needed: correct it"
-            raise InvalidConfigError(msg)
+    """Read TOML text into nested sections for `FusionConfig.updated`."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

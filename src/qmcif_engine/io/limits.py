@@ -59,9 +59,6 @@ MOST_XML_ELEMENTS = 2**20
 MOST_JSON_ITEMS = 2**21
 """Elements, items of lists and entries of tables in one text: each takes some 100 bytes of memory, and as few as 2 in the text."""
 
-LARGEST_SEGMENT_OVERHEAD_BYTES = 2**20
-"""What a packed strip, tile or chunk may take beyond twice its samples."""
-
 LARGEST_IMAGE_OVERHEAD_BYTES = 2**26
 """What a PNG or JPEG file may take beyond twice its samples; a larger PNG, or what lies behind that in a JPEG, is not read."""
 
@@ -101,8 +98,8 @@ LARGEST_NODE_BYTES = 2**24
 LARGEST_TRANSFORMS_BYTES = 2**25
 """A file of the transforms of the largest number of images is smaller."""
 
-LARGEST_SETTINGS_BYTES = 2**20
-"""A TOML file of settings; `qmcif_engine.config.fusion_config` limits how deep its names may be nested."""
+LARGEST_SETTINGS_BYTES = 2**14
+"""A TOML file of settings: reading names of many parts takes time and memory that grow with the square of their number."""
 
 MAX_RAW_EXPANSION = 256
 """Developed bytes per stored byte of a camera raw file: 6 bytes of a pixel, of which even lossy compression stores more than a bit."""

@@ -185,7 +185,7 @@ class RemoteFile:
     """
 
     read_at_once_bytes, read_through_bytes = 2**23, 2**19
-    """A request costs more than the bytes between rows; see `qmcif_engine.io.tiff.tiff_windows`."""
+    """A request costs more than the bytes between rows; see `qmcif_engine.io.tiff.tiff_pages`."""
 
     def __init__(self, path: RemotePath) -> None:
         self._path = path

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ from qmcif_engine.io.input.frame_source import FramePosition
 from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.input.segments import SegmentCache
 from qmcif_engine.io.input.written_image import WrittenImage
-from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+from qmcif_engine.io.metadata.units import convert_length, parse_unit
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.window import Window
 
@@ -85,16 +86,17 @@ def read_heights(path: Path, *, stride: int | None = None, pixel_size: float | N
     if pixel_size is not None:
         sides = (pixel_size, pixel_size)
     elif found.metadata.pixel_size is not None and found.metadata.unit is not None:
-        height, width = (convert_length(side, found.metadata.unit, to=unit or found.metadata.unit) for side in found.metadata.pixel_size)
-        sides = (height, width)
+        known = found.metadata.unit
+        height, width = found.metadata.pixel_size
+        sides = (convert_length(height, known, to=unit or known), convert_length(width, known, to=unit or known))
     else:
         msg = f"{str(path)!r} does not say how large a pixel is, which is needed: give its side with --pixel-size, in the heights' unit"
         raise InvalidConfigError(msg)
-    step = stride or _choose_stride((found.height, found.width))
+    step = stride or next(step for step in count(1) if -(-found.height // step) * -(-found.width // step) <= MOST_VERTICES)
     return HeightGrid(
         heights=np.ascontiguousarray(read_thinned(source, step)[..., 0], np.float32),
         stride=step,
-        pixel_size=(sides[0], sides[1]),
+        pixel_size=sides,
         shape=(found.height, found.width),
         unit=unit,
     )
@@ -116,17 +118,10 @@ def read_thinned(source: TiffSource, stride: int) -> NDArray[Any]:
     return samples
 
 
-def _choose_stride(shape: tuple[int, int]) -> int:
-    stride = 1
-    while -(-shape[0] // stride) * -(-shape[1] // stride) > MOST_VERTICES:
-        stride += 1
-    return stride
-
-
 def _find_unit(path: Path) -> str | None:
     """Return the unit that the record of a file gives its heights."""
     described = (WrittenImage.find_record(path) or {}).get("height")
-    return settle_unit(described.get("unit")) if isinstance(described, dict) else None
+    return parse_unit(described.get("unit")) if isinstance(described, dict) else None
 
 
 _STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("mark", "<u2")])
@@ -154,19 +149,13 @@ def write_stl(stream: BinaryIO, grid: HeightGrid) -> None:
 def write_ply(stream: BinaryIO, grid: HeightGrid, colors: NDArray[np.uint8] | None = None) -> None:
     """Write a binary PLY file; each point has the color of its pixel where there are colors, shape (rows, columns, 3)."""
     rows, columns = grid.heights.shape
-    shown = ["property uchar red", "property uchar green", "property uchar blue"] if colors is not None else []
+    properties = [f"float {axis}" for axis in "xyz"] + ([] if colors is None else [f"uchar {color}" for color in ("red", "green", "blue")])
     head = [
-        "ply",
-        "format binary_little_endian 1.0",
-        f"comment unit {grid.unit or 'unknown'}",
-        f"element vertex {rows * columns}",
-        *(f"property float {axis}" for axis in "xyz"),
-        *shown,
-        f"element face {2 * (rows - 1) * (columns - 1)}",
-        "property list uchar int vertex_indices",
-        "end_header",
+        f"ply\nformat binary_little_endian 1.0\ncomment unit {grid.unit or 'unknown'}\nelement vertex {rows * columns}",
+        *(f"property {name}" for name in properties),
+        f"element face {2 * (rows - 1) * (columns - 1)}\nproperty list uchar int vertex_indices\nend_header\n",
     ]
-    stream.write(("\n".join(head) + "\n").encode("ascii"))
+    stream.write("\n".join(head).encode("ascii"))
     form = np.dtype([("place", "<f4", 3), *([("color", "u1", 3)] if colors is not None else [])])
     for row in range(rows):
         points = np.zeros(columns, form)
@@ -187,22 +176,20 @@ def write_obj(stream: BinaryIO, grid: HeightGrid, material: str | None = None) -
     if material is not None:
         stream.write(f"mtllib {material}\nusemtl surface\n".encode())
     for row in range(rows):
-        lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in _row_of_points(grid, row).tolist()]
-        stream.write(("\n".join(lines) + "\n").encode("ascii"))
+        np.savetxt(stream, _row_of_points(grid, row), fmt="v %.9g %.9g %.9g")
     if material is not None:
         # the middle of a pixel, as a share of the texture
         across = (np.arange(columns) * grid.stride + 0.5) / grid.shape[1]
         for row in range(rows):
             # textures begin at the lower left
             up = 1 - (row * grid.stride + 0.5) / grid.shape[0]
-            stream.write(("\n".join(f"vt {right:.9g} {up:.9g}" for right in across.tolist()) + "\n").encode("ascii"))
+            np.savetxt(stream, np.stack([across, np.full(columns, up)], axis=1), fmt="vt %.9g %.9g")
     for corners in _all_faces(grid):
+        # OBJ counts from 1; a point and its place in the texture have the same number
         if material is None:
-            # OBJ counts from 1
-            lines = [f"f {a} {b} {c}" for a, b, c in (corners + 1).tolist()]
+            np.savetxt(stream, corners + 1, fmt="f %d %d %d")
         else:
-            lines = [f"f {a}/{a} {b}/{b} {c}/{c}" for a, b, c in (corners + 1).tolist()]
-        stream.write(("\n".join(lines) + "\n").encode("ascii"))
+            np.savetxt(stream, np.repeat(corners + 1, 2, axis=1), fmt="f %d/%d %d/%d %d/%d")
 
 
 def write_material(stream: BinaryIO, texture: str) -> None:
@@ -269,7 +256,5 @@ def cut_profile(grid: HeightGrid, line: Sequence[float]) -> NDArray[np.float64]:
 
 def write_profile(stream: BinaryIO, profile: NDArray[np.float64], unit: str | None) -> None:
     """Write a profile as CSV with one line of headings."""
-    unit_text = f" ({unit})" if unit else ""
-    lines = [f"distance{unit_text},column (px),row (px),height{unit_text}"]
-    lines += [",".join(f"{value:.9g}" for value in point) for point in profile.tolist()]
-    stream.write(("\n".join(lines) + "\n").encode("ascii"))
+    in_unit = f" ({unit})" if unit else ""
+    np.savetxt(stream, profile, fmt="%.9g", delimiter=",", comments="", header=f"distance{in_unit},column (px),row (px),height{in_unit}")

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from .blocks import Passes
 from .contrast import measure_contrast
-from .gradient import measure_gradient
 from .inputs import check_border, choose_limits, name_images, rate_choices
 from .levels import Levels, keep_levels, offer_places
-from .mutual_information import measure_mutual_information
+from .local_metrics import measure_edge_similarity, measure_gradient, measure_mutual_information, measure_structural_similarity
 from .phase_congruency import measure_phase_congruency
-from .source_similarity import measure_edge_similarity, measure_structural_similarity
 from .truth import DEFAULT_BORDER_PX, compare_with_truth
 
 if TYPE_CHECKING:

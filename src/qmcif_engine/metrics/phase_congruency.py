@@ -23,10 +23,10 @@ from .phase_features import (
     estimate_threshold,
     iterate_strips,
 )
-from .windows import GaussianWindow, compute_covariance, compute_moments
+from .windows import SlidingWindow, compute_covariance, compute_moments
 
 FEATURE_THRESHOLD = 0.1
-WINDOW = GaussianWindow(11, 1.5)
+WINDOW = SlidingWindow(11, 1.5)
 STABILIZER = 1e-4
 
 MARGIN_PX = 128

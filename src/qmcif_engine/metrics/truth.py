@@ -13,10 +13,10 @@ from qmcif_engine.stack.window import Window
 
 from .blocks import Passes
 from .levels import LARGEST_LEVEL, Levels, open_lazily
-from .windows import GaussianWindow, compare_structure, compute_moments
+from .windows import SlidingWindow, compare_structure, compute_moments
 
 DEFAULT_BORDER_PX = 8
-WINDOW = GaussianWindow(11, 1.5)
+WINDOW = SlidingWindow(11, 1.5)
 CONSTANTS = ((0.01 * LARGEST_LEVEL) ** 2, (0.03 * LARGEST_LEVEL) ** 2)
 SMALLEST_SQUARED_ERROR = 0.25
 

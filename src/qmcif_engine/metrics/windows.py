@@ -5,9 +5,8 @@ Q_E, Q_Y, Q_P and the similarities to a truth differ in window and constants onl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,49 +15,27 @@ from scipy import ndimage
 from qmcif_engine.arrays import BoolArray, FloatArray
 
 
-class SlidingWindow(Protocol):
-    """Averages over every complete window of a plane; a side longer than the plane shrinks to it."""
-
-    @property
-    def side(self) -> int:
-        """Return the side in pixels."""
-
-    def average(self, plane: FloatArray) -> FloatArray:
-        """Return the average of each complete window."""
-
-
 @dataclass(frozen=True, slots=True)
-class GaussianWindow:
-    """A square window whose weights fall off as a Gaussian, and factor into rows and columns."""
+class SlidingWindow:
+    """A square window that averages over every complete place in a plane; a side longer than the plane shrinks to it.
+
+    Attributes
+    ----------
+    side : int
+        In pixels.
+    sigma : float or None
+        Width of the Gaussian by which the weights fall off; None where all pixels weigh the same.
+    """
 
     side: int
-    sigma: float
+    sigma: float | None = None
 
     def average(self, plane: FloatArray) -> FloatArray:
         """Return the weighted mean of each complete window."""
         for axis in (0, 1):
-            weights = sample_gaussian(min(self.side, plane.shape[axis]), sigma=self.sigma)
-            plane = filter_valid(plane, weights / weights.sum(), axis=axis)
-        return plane
-
-
-@dataclass(frozen=True, slots=True)
-class BoxWindow:
-    """A square window in which all pixels weigh the same.
-
-    Notes
-    -----
-    Sums are formed by doubling (1, 2, 4, 8 pixels). So, with a side that is a power of two, means of integers and of constant windows
-    are exact, which lets the specification's rule for variances of exactly zero (section 4) apply where it should.
-    """
-
-    side: int
-
-    def average(self, plane: FloatArray) -> FloatArray:
-        """Return the mean of each complete window."""
-        for axis in (0, 1):
             length = min(self.side, plane.shape[axis])
-            plane = _sum_windows(plane, length, axis=axis) / length
+            weights = np.ones(length) if self.sigma is None else sample_gaussian(length, sigma=self.sigma)
+            plane = filter_valid(plane, weights / weights.sum(), axis=axis)
         return plane
 
 
@@ -71,25 +48,15 @@ def sample_gaussian(length: int, *, sigma: float) -> FloatArray:
 
 def filter_valid(plane: FloatArray, weights: FloatArray, *, axis: int) -> FloatArray:
     """Correlate along one axis, keeping complete windows only."""
-    length = len(weights)
     # the mode does not matter: what it affects is cut off
     filtered: FloatArray = ndimage.correlate1d(plane, weights, axis=axis, mode="constant")
-    return _cut_along(filtered, axis, start=length // 2, length=plane.shape[axis] - length + 1)
+    return cut_complete(filtered, len(weights), axis=axis)
 
 
-def _sum_windows(plane: FloatArray, length: int, *, axis: int) -> FloatArray:
-    """Sum every `length` consecutive samples along an axis: two halves, and the odd sample."""
-    if length == 1:
-        return plane
-    half, n_windows = length // 2, plane.shape[axis] - length + 1
-    halves = _sum_windows(plane, half, axis=axis)
-    total: FloatArray = _cut_along(halves, axis, start=0, length=n_windows) + _cut_along(halves, axis, start=half, length=n_windows)
-    return total if length % 2 == 0 else total + _cut_along(plane, axis, start=length - 1, length=n_windows)
-
-
-def _cut_along(plane: NDArray[Any], axis: int, *, start: int, length: int) -> NDArray[Any]:
-    """Return a view of `length` samples from `start` along one axis."""
-    return plane[start : start + length] if axis == 0 else plane[:, start : start + length]
+def cut_complete(plane: NDArray[Any], length: int, *, axis: int) -> NDArray[Any]:
+    """Return a view of the places along an axis around which a filter of so many samples lies in the plane."""
+    places = slice(length // 2, plane.shape[axis] - (length - 1) // 2)
+    return plane[places] if axis == 0 else plane[:, places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +103,13 @@ def compute_exact_moments(plane: NDArray[Any], window: SlidingWindow) -> LocalMo
     Specification, section 5, "Numerical trap": constant windows are found by comparing samples.
     """
     moments = compute_moments(plane, window)
-    flat: BoolArray = _slide_extreme(plane, window.side, choose=np.maximum) == _slide_extreme(plane, window.side, choose=np.minimum)
-    return replace(moments, variance=np.where(flat, 0.0, moments.variance), flat=flat)
-
-
-def _slide_extreme(plane: NDArray[Any], side: int, *, choose: Callable[..., NDArray[Any]]) -> NDArray[Any]:
-    """Take the maximum or minimum over every complete window, by doubling."""
+    largest = smallest = plane
     for axis in (0, 1):
-        length, size = min(side, plane.shape[axis]), 1
-        while size < length:
-            # windows that overlap are no harm to a maximum, so the last step may be shorter than a doubling
-            step = min(size, length - size)
-            n_blocks = plane.shape[axis] - step
-            plane = choose(_cut_along(plane, axis, start=0, length=n_blocks), _cut_along(plane, axis, start=step, length=n_blocks))
-            size += step
-    return plane
+        length = min(window.side, plane.shape[axis])
+        largest = cut_complete(ndimage.maximum_filter1d(largest, length, axis=axis), length, axis=axis)
+        smallest = cut_complete(ndimage.minimum_filter1d(smallest, length, axis=axis), length, axis=axis)
+    flat: BoolArray = largest == smallest
+    return replace(moments, variance=np.where(flat, 0.0, moments.variance), flat=flat)
 
 
 def compute_covariance(first: LocalMoments, second: LocalMoments, *, window: SlidingWindow) -> FloatArray:

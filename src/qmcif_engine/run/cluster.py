@@ -32,7 +32,7 @@ LOOK_SECONDS = 2.0
 """How often the cluster is asked how it is."""
 
 PATIENCE_SECONDS = 120.0
-"""A run gives up when no worker could compute for so long: longer than it takes to start one in place of one that was lost."""
+"""A run is aborted when no worker could compute for so long: longer than it takes to start one in place of one that was lost."""
 
 
 class ClusterWatch:

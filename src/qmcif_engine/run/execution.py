@@ -36,7 +36,7 @@ class FusionProgress(NamedTuple):
 class Steps:
     """Steps of a run, and the question whether to go on.
 
-    Tiles are computed by threads that belong to Dask, while the caller waits for it. The threads therefore tell and ask the caller
+    Tiles are computed by threads that belong to Dask, while the caller waits for it. The threads therefore call the callbacks
     themselves, one at a time. Where tiles are part of a longer run, so many steps are done `n_before` them, of `n_total`.
     """
 
@@ -54,7 +54,7 @@ class Steps:
         self._total = n_tiles * steps_a_tile if n_total is None else n_total
         self._done = n_before
         self._on_progress, self._is_cancelled = on_progress, is_cancelled
-        # kept once the caller said so: nobody is asked again, and every tile ends
+        # kept once the run was cancelled: the callback is not called again, and every tile ends
         self._is_stopped = False
         self._n_computing = 0
         # reentrant: the caller is called back while it is held, and may come back here
@@ -102,7 +102,7 @@ CONNECT_SECONDS = 10
 _PLACE_IN_PROCESS = re.compile(r"[^/]+/[0-9]{1,9}/[0-9]{1,9}")
 
 BATCH_TILES = 1024
-"""Tiles of one graph: a slide has more than a scheduler likes to be told of at once."""
+"""Tiles of one graph: a slide has more than a scheduler can hold at once."""
 
 RELAYED_TILES_A_WORKER = 2
 """Tiles of one graph, for each process, whose results come back to this process."""
@@ -193,7 +193,7 @@ def find_client(given: Client | None) -> Client | None:
 
     if given is not None:
         return given
-    # not imported here: that takes long, and nobody without a cluster needs it
+    # not imported here: that takes long, and only clusters need it
     distributed: Any = sys.modules.get("distributed")  # who has a client has imported it
     scheduler = dask.config.get("scheduler", None)
     if distributed is None:
@@ -270,7 +270,7 @@ def _run_on_threads(task: TileWork, tiles: Iterable[Tile], *, sink: TileSink, n_
             get = dask.local.get_sync if is_alone else partial(compute_on_threads, num_workers=n_threads)
             get(graph, list(graph))
     except BaseException:
-        steps.stop()  # Dask lets go at the first failure, while other tiles are computed
+        steps.stop()  # Dask returns at the first failure, while other tiles are computed
         raise
 
 

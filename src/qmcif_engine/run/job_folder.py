@@ -110,7 +110,7 @@ class JobFolder:
         self.remove()
 
     def _create(self, identity: str) -> None:
-        """Make the folder, which gets its name with the lock and the description in it: nobody sees half a job."""
+        """Make the folder, which gets its name with the lock and the description in it: half a job is never seen."""
         self.run = secrets.token_hex(6)
         description = {"identity": identity, "run": self.run, "overwrite": self.may_replace}
         with temporary_in(self.folder.parent) as made:

@@ -28,7 +28,7 @@ ENDED_AFTER_SECONDS = 600.0
 
 _LARGEST_LOCK_BYTES = 2**12
 _held: set[str] = set()
-"""Sessions of this process: what it let go of is free, even where the file could not be removed."""
+"""Sessions of this process: what it released is free, even where the file could not be removed."""
 
 
 class Holder(NamedTuple):

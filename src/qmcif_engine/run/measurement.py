@@ -13,7 +13,7 @@ from qmcif_engine.decision.cleaning import CLIPPED
 from qmcif_engine.decision.statistics import measure_gains, measure_noise, measure_statistics
 from qmcif_engine.rules import StackStatistics
 from qmcif_engine.stack.deciding import choose_focus_range
-from qmcif_engine.stack.samples import FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
+from qmcif_engine.stack.samples import FARTHEST_LEVEL, FULL_SCALE, FocusRange, FocusRanges, GivenRanges, find_highest, to_planes
 from qmcif_engine.stack.stack import Stack, place_samples, sample_stack
 from qmcif_engine.tiles.companions import measure_companion_noise, measure_sample_noise, shown_channels
 from qmcif_engine.tiles.plan import find_rule
@@ -124,7 +124,7 @@ class _Scale:
         # the narrowest range has the widest step
         ranges = (bounds,) if isinstance(bounds, FocusRange) else bounds
         width = min(one.width for one in ranges)
-        pedestal = FULL_SCALE * min(max(one.low, 0.0) / one.width for one in ranges)
+        pedestal = min(FARTHEST_LEVEL, *(FULL_SCALE * max(one.low, 0.0) / one.width for one in ranges))
         return cls(bounds, channel, config, _step_of(stack, width), pedestal)
 
     def embed(self, samples: SampleArray) -> FloatArray:

@@ -15,7 +15,7 @@ from qmcif_engine.arrays import FloatArray, SampleArray
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
 from qmcif_engine.stack.previews import ReducedImage, choose_reduction, read_preview
 from qmcif_engine.stack.samples import to_samples
-from qmcif_engine.stack.stack import ReadWindow, Stack
+from qmcif_engine.stack.stack import ReadWindow, Stack, choose_reference
 from qmcif_engine.stack.window import Window
 
 _PREVIEW_PX = 2**16
@@ -36,7 +36,7 @@ _UNCHANGED_SHARE = 0.002
 
 _LARGEST_N_IMAGES = 5
 _LARGEST_SIDE_PX = 64
-"""The previews are blurred so far that every few pixels tell as much as all of them."""
+"""The previews are blurred so far that every few pixels hold as much as all of them."""
 
 _SMALLEST_N_PAIRS = 2
 """A difference counts where several pairs of images show it: one pair alone may differ by what defocus spreads over it."""
@@ -115,12 +115,10 @@ class ExposureCorrection:
         return set(self.gains[number]) == {1.0} and set(self.offsets[number]) == {0.0}
 
 
-def estimate_exposure(
-    stack: Stack, *, reference: int | None = None, on_progress: Callable[[int, int], None] | None = None
-) -> ExposureCorrection:
+def estimate_exposure(stack: Stack, *, reference: int | None = None) -> ExposureCorrection:
     """Estimate how much brighter or darker each image is than the reference image.
 
-    Neighbors are compared on small previews, blurred so far that focus does not matter, by a regression that lets go of pixels where the
+    Neighbors are compared on small previews, blurred so far that focus does not matter, by a regression that is robust to pixels where the
     scene changed; the results are multiplied up to the reference. Samples near the ends of the range, which may be clipped, are left out.
 
     Parameters
@@ -129,23 +127,14 @@ def estimate_exposure(
         Aligned or not; read in bands.
     reference : int, optional
         The image that stays as it is, 0-based; the middle one where it is left out.
-    on_progress : callable, optional
-        Receives, after each image, how many are done and how many there are.
 
     Raises
     ------
     InvalidConfigError
         If the reference is none of the images.
     """
-    center = stack.n_images // 2 if reference is None else reference
-    if not 0 <= center < stack.n_images:
-        msg = f"image {center} was given as the reference, counted from 0; the stack has {stack.n_images}: choose one of them"
-        raise InvalidConfigError(msg)
-    previews = []
-    for number in range(stack.n_images):
-        previews.append(read_blurred(stack, number))
-        if on_progress is not None:
-            on_progress(number + 1, stack.n_images)
+    center = choose_reference(stack, reference)
+    previews = [read_blurred(stack, number) for number in range(stack.n_images)]
     # by channel and image
     channels = [_relate(list(planes), reference=center) for planes in zip(*previews, strict=True)]
     gaps = sorted({number for channel in channels for number in channel.gaps})
@@ -223,13 +212,13 @@ class _Line(NamedTuple):
 
 
 def _fit(wanted: FloatArray, given: FloatArray, solve: Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]) -> _Line:
-    """Fit by reweighted least squares that lets go of pixels far from the others (Geman-McClure)."""
+    """Fit by reweighted least squares that is robust to pixels far from the others (Geman-McClure)."""
     weight: FloatArray = np.ones_like(wanted)
     # images that agree exactly would have a deviation of 0, by which distances are divided
     floor = np.finfo(np.float32).eps * float(np.abs(wanted).max()) + np.finfo(np.float64).tiny
     for _ in range(_ITERATIONS):
         gain, offset = solve(wanted, given, weight)
-        if not np.isfinite(gain):  # a plane without contrast, or without light, tells nothing
+        if not np.isfinite(gain):  # a plane without contrast, or without light, has no gain
             return _Line(gain, offset, np.inf)
         distance = np.abs(wanted - gain * given - offset)
         deviation = float(np.median(distance))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from qmcif_engine.errors import InvalidConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
-    from qmcif_engine.stack.exposure import ExposureCorrection
-    from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.alignment.transforms import TransformModel, Transforms
+from qmcif_engine.stack.exposure import ExposureCorrection, correct_stack, estimate_exposure
+from qmcif_engine.stack.stack import Stack
 
 
 def prepare_stack(
@@ -57,9 +53,12 @@ def prepare_stack(
     # OpenCV is loaded only for those who align
     from qmcif_engine.stack.alignment.estimation import estimate_transforms
     from qmcif_engine.stack.alignment.warping import align_stack
-    from qmcif_engine.stack.exposure import correct_stack, estimate_exposure
 
-    model = parse_model(align)
+    try:
+        model = TransformModel(align)
+    except ValueError:
+        msg = f"align is {align!r}; one of {', '.join(TransformModel)} is needed: choose one"
+        raise InvalidConfigError(msg) from None
     if transforms is None and model is not model.NONE:
         transforms = estimate_transforms(
             stack,
@@ -81,14 +80,3 @@ def prepare_stack(
         return prepared
     # its deciding channels too, which the companions hold
     return prepared.replaced(companions=correct_stack(channels, companion_correction), correction=companion_correction)
-
-
-def parse_model(name: str) -> TransformModel:
-    """Return the model of that name."""
-    from qmcif_engine.stack.alignment.transforms import TransformModel
-
-    try:
-        return TransformModel(name)
-    except ValueError:
-        msg = f"align is {name!r}; one of {', '.join(TransformModel)} is needed: choose one"
-        raise InvalidConfigError(msg) from None

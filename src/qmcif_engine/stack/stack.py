@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from qmcif_engine.arrays import BoolArray, FloatArray, SampleArray
+from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.samples import check_finite, check_images
 from qmcif_engine.stack.window import Window
@@ -304,6 +305,21 @@ def _read_array(images: Sequence[SampleArray], number: int, window: Window) -> S
 def number_images(n_images: int) -> tuple[str, ...]:
     """Return names for images that have none."""
     return tuple(f"image {number}" for number in range(1, n_images + 1))
+
+
+def choose_reference(stack: Stack, reference: int | None) -> int:
+    """Return the image that stays as it is, 0-based: the given one, or the middle one where it is left out.
+
+    Raises
+    ------
+    InvalidConfigError
+        If it is none of the images.
+    """
+    center = stack.n_images // 2 if reference is None else reference
+    if not 0 <= center < stack.n_images:
+        msg = f"image {center} was given as the reference, counted from 0; the stack has {stack.n_images}: choose one of them"
+        raise InvalidConfigError(msg)
+    return center
 
 
 def sample_stack(stack: Stack) -> list[SampleArray]:

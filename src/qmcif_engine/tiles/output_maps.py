@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,16 +29,6 @@ class Asked(Enum):
     ALWAYS = "with every fusion"
     WITH_MAPS = "with the maps"
     WITH_POSITION = "for heights; it is not written by itself"
-
-
-class _Request(Protocol):
-    """What says which maps are wanted."""
-
-    @property
-    def with_maps(self) -> bool: ...
-
-    @property
-    def with_position(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +62,9 @@ class OutputMap:
         """Whether it is a file and a layer of its own, rather than what heights are made of."""
         return self.asked is not Asked.WITH_POSITION
 
-    def is_wanted_by(self, request: _Request) -> bool:
-        """Return whether a tile task asks for it."""
-        return {Asked.ALWAYS: True, Asked.WITH_MAPS: request.with_maps, Asked.WITH_POSITION: request.with_position}[self.asked]
+    def is_wanted(self, *, with_maps: bool, with_position: bool) -> bool:
+        """Return whether it is made where this is asked for."""
+        return {Asked.ALWAYS: True, Asked.WITH_MAPS: with_maps, Asked.WITH_POSITION: with_position}[self.asked]
 
 
 def output_map(dtype: str, meaning: str, take: TakenFrom, *, asked: Asked = Asked.ALWAYS, counts_images: bool = True) -> Any:  # noqa: ANN401

@@ -73,8 +73,8 @@ class TileTask:
     stack : Stack
     config : FusionConfig
     focus_range : FocusRange, or tuple of one per channel
-    measured : Measured or None
-        None where tiles are only to be digested.
+    measured : Measured
+        Empty where tiles are only to be digested.
     companions : Stack or None
         Planes composed by the same decisions.
     with_position, with_maps : bool
@@ -89,7 +89,7 @@ class TileTask:
     stack: Stack
     config: FusionConfig
     focus_range: FocusRanges
-    measured: Measured | None = None
+    measured: Measured = Measured(statistics=())
     companions: Stack | None = None
     with_position: bool = False
     with_maps: bool = False
@@ -100,6 +100,12 @@ class TileTask:
     def rule(self) -> Rule:
         """The rule that decides and composes."""
         return find_rule(self.config)
+
+    @property
+    def wanted_maps(self) -> tuple[str, ...]:
+        """Names of the maps that are made."""
+        asked = {"with_maps": self.with_maps, "with_position": self.with_position}
+        return tuple(name for name, declared in OUTPUT_MAPS.items() if declared.is_wanted(**asked))
 
     def __call__(
         self, tile: Tile, *, check_cancelled: Callable[[], None] = lambda: None, report_image: Callable[[], None] = lambda: None
@@ -124,8 +130,7 @@ class TileTask:
 
     def _fuse(self, images: Stack, deciding: Stack, tile: Tile, *, channel: int | None, steps: TileSteps) -> dict[str, Any]:
         """Return the planes of a tile by name, decided on all channels or on one of them."""
-        measured = self._checked_measured()
-        number = channel or 0
+        measured, number = self.measured, channel or 0
         # one range for all channels, or one for each
         ranges = self.focus_range
         focus_range = ranges if channel is None or isinstance(ranges, FocusRange) else ranges[channel]
@@ -152,15 +157,9 @@ class TileTask:
             )
         return {name: np.ascontiguousarray(plane) for name, plane in found.items()}
 
-    def _checked_measured(self) -> Measured:
-        if self.measured is None:
-            msg = "a tile was to be fused without the statistics of its stack; they are needed: measure them with run.measurement.measure"
-            raise ValueError(msg)
-        return self.measured
-
     def _cut_maps(self, decision: Decision, inner: Window) -> dict[str, Any]:
         """Return the maps of the core that were asked for."""
-        taken = {name: declared.take(decision) for name, declared in OUTPUT_MAPS.items() if declared.is_wanted_by(self)}
+        taken = {name: OUTPUT_MAPS[name].take(decision) for name in self.wanted_maps}
         return {name: plane[inner.slices] for name, plane in taken.items() if plane is not None}
 
     def digest_input(self, tile: Tile) -> bytes:

@@ -8,8 +8,8 @@ import pytest
 import tifffile
 
 from qmcif_engine.cli import main
-from qmcif_engine.fusing.file_run import FileRun
 from qmcif_engine.io.output.formats import write_image
+from qmcif_engine.pipeline.file_run import FileRun
 from qmcif_engine.stack.synthetic import make_focus_stack
 
 FAST = ["--set", "effort=fast"]

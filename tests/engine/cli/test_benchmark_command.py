@@ -9,31 +9,21 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from qmcif_engine.cli import main
-from qmcif_engine.comparison.baselines import BASELINES, fuse_with
+from qmcif_engine.comparison.baselines import fuse_with
+from qmcif_engine.comparison.methods import BASELINES
 from qmcif_engine.io.input.open import read_image
 from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.stack.synthetic import make_focus_stack
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def write_set(folder: Path, name: str, *, seed: int, n_images: int = 2, shape: tuple[int, int] = (48, 64)) -> None:
-    stack = make_focus_stack(n_images=n_images, shape=shape, seed=seed)
-    for letter, image in zip("abcd", stack.images, strict=False):
-        write_image(folder / f"{name}_{letter}.png", image, overwrite=True)
-    write_image(folder / f"{name}_truth.png", stack.truth, overwrite=True)
+from tests.scenes import write_set
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     """A pair and a triple."""
     folder = tmp_path / "garden"
     folder.mkdir()
@@ -43,8 +33,8 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def others(data: Path, tmp_path: Path) -> Path:
-    """Another method's pictures: the first source of each set."""
+def others(data, tmp_path):
+    """Another method's images: the first source of each set."""
     folder = tmp_path / "others"
     folder.mkdir()
     for name in ("01", "02"):
@@ -52,11 +42,11 @@ def others(data: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def run(*arguments: object) -> int:
+def run(*arguments):
     return main(["benchmark", *map(str, arguments), "--jobs", "1"])
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def refused(capsys, *arguments):
     """Run the command, check that it refuses in one line without a traceback, and return the line."""
     assert main(["benchmark", *map(str, arguments)]) == 2
 
@@ -67,15 +57,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return lines[0]
 
 
-def finished_sets(report: Path) -> list[str]:
+def finished_sets(report):
     """Names of the sets that the record of a run holds a score of."""
     path = report / "benchmark.json"
     return [score["set_name"] for score in json.loads(path.read_text(encoding="utf-8"))["scores"]] if path.exists() else []
 
 
-def test_a_report_has_tables_pages_and_scores_of_the_saved_files(
-    data: Path, others: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_has_tables_pages_and_scores_of_the_saved_files(data, others, tmp_path, capsys):
     report = tmp_path / "new" / "report"
     assert run(data, "-o", report, "--fused-by", f"copy={others}", "--published", "lytro") == 0
 
@@ -102,9 +90,7 @@ def test_a_report_has_tables_pages_and_scores_of_the_saved_files(
     assert not list(report.rglob("*.tmp"))
 
 
-def test_rivals_are_run_beside_ours_and_only_once(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rivals_are_run_beside_ours_and_only_once(data, tmp_path, capsys, monkeypatch):
     report, names = tmp_path / "report", ("guided-filter", "laplacian-pyramid")
     request = [data, "-o", report, *(word for name in names for word in ("--method", name))]
     assert run(*request) == 0
@@ -119,14 +105,14 @@ def test_rivals_are_run_beside_ours_and_only_once(
         np.testing.assert_array_equal(read_image(report / "fused" / name / "01.png").samples, fuse_with(BASELINES[name], sources))
     assert {path.name for path in (report / "source_index").iterdir()} == {"default"}
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise AssertionError
 
     monkeypatch.setattr("qmcif_engine.comparison.runner.fuse_with", refuse)
     assert run(*request) == 0
 
 
-def test_the_second_run_fuses_nothing_and_writes_the_same(data: Path, tmp_path: Path, fusions: list[int]) -> None:
+def test_the_second_run_fuses_nothing_and_writes_the_same(data, tmp_path, fusions):
     report = tmp_path / "report"
     assert run(data, "-o", report) == 0
     first = {path: path.read_bytes() for path in report.rglob("*") if path.is_file()}
@@ -137,9 +123,7 @@ def test_the_second_run_fuses_nothing_and_writes_the_same(data: Path, tmp_path: 
     assert {path: path.read_bytes() for path in report.rglob("*") if path.is_file()} == first
 
 
-def test_a_changed_picture_is_done_again_and_a_changed_setting_needs_permission(
-    data: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_image_is_done_again_and_a_changed_setting_needs_permission(data, tmp_path, fusions, capsys):
     report = tmp_path / "report"
     assert run(data, "-o", report) == 0
     write_set(data, "01", seed=7)
@@ -155,9 +139,7 @@ def test_a_changed_picture_is_done_again_and_a_changed_setting_needs_permission(
     assert "- Preset default: changed: smoothness=2.0" in (report / "report.md").read_text(encoding="utf-8")
 
 
-def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(
-    data: Path, others: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(data, others, tmp_path, fusions, capsys):
     report = tmp_path / "report"
     request = [data, "-o", report, "--fused-by", f"copy={others}", "--published", "lytro"]
     assert run(*request) == 0
@@ -177,8 +159,8 @@ def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(
         name = row["set"]
         fused = report / "fused" / "default" / f"{name}.png" if row["method"] == "default" else others / f"garden_{name}_copy.png"
         paths = [*sorted(data.glob(f"{name}_?.png")), fused, data / f"{name}_truth.png"]
-        *sources, picture, truth = (read_image(path).samples[5:-5, 5:-5] for path in paths)
-        expected = evaluate(sources, picture, truth=truth).list_by_symbol()
+        *sources, image, truth = (read_image(path).samples[5:-5, 5:-5] for path in paths)
+        expected = evaluate(sources, image, truth=truth).list_by_symbol()
         for symbol in ("Q_MI", "Q_G", "Q_P", "Q_E", "Q_Y", "Q_CB", "PSNR"):
             assert row[f"{symbol}_inner"] == repr(expected[symbol])
     means = {method: np.mean([float(row["Q_CB_inner"]) for row in rows if row["method"] == method]) for method in ("default", "copy")}
@@ -191,7 +173,7 @@ def test_a_border_is_left_out_in_a_table_of_its_own_without_fusing_again(
     assert "Q_MI_inner" not in (report / "scores.csv").read_text(encoding="utf-8")
 
 
-def test_presets_are_compared_and_a_later_one_joins(data: Path, tmp_path: Path, fusions: list[int]) -> None:
+def test_presets_are_compared_and_a_later_one_joins(data, tmp_path, fusions):
     report = tmp_path / "report"
     assert run(data, "-o", report, "--set", "smoothness=2") == 0
     assert run(data, "-o", report, "--preset", "paper", "--preset", "default", "--set", "smoothness=2") == 0
@@ -202,16 +184,7 @@ def test_presets_are_compared_and_a_later_one_joins(data: Path, tmp_path: Path, 
     assert {path.name for path in (report / "fused").iterdir()} == {"default", "paper"}
 
 
-def test_the_published_set_is_guessed_from_the_folder(data: Path, tmp_path: Path) -> None:
-    folder = data.rename(tmp_path / "MFI-WHU")
-    assert run(folder, "-o", tmp_path / "report") == 0
-
-    assert "complete mfi\\_whu set of 30 pairs" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
-
-
-def test_ablation_prints_and_writes_both_tables_once(
-    data: Path, tmp_path: Path, fusions: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ablation_prints_and_writes_both_tables_once(data, tmp_path, fusions, capsys):
     report = tmp_path / "report"
     assert run(data, "-o", report, "--ablation", "--set", "iterations=1") == 0
     shown = capsys.readouterr().out
@@ -226,9 +199,7 @@ def test_ablation_prints_and_writes_both_tables_once(
     assert len(fusions) == 2 * 10
 
 
-def test_bad_requests_are_refused_before_anything_is_written(
-    data: Path, others: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_requests_are_refused_before_anything_is_written(data, others, tmp_path, capsys):
     report = tmp_path / "report"
     for name in ("empty", "lonely", "uneven", "small_truth", "gap"):
         (tmp_path / name).mkdir()
@@ -254,9 +225,9 @@ def test_bad_requests_are_refused_before_anything_is_written(
         "nothing else": [data, "--ablation", "--method", "sr"],
         "lacks a part": [data, "--fused-by", "copy"],
         "--published 'kodak' is not known": [data, "--published", "kodak"],
-        "--jobs 0 was given": [data, "--jobs", "0"],
-        "--border 0 was given": [data, "--border", "0"],
-        "--border -3 was given": [data, "--border", "-3"],
+        "--jobs: '0' was given, a whole number of at least 1 is needed": [data, "--jobs", "0"],
+        "--border: '0' was given": [data, "--border", "0"],
+        "--border: '-3' was given": [data, "--border", "-3"],
         "--border 24 leaves nothing of": [data, "--border", "24"],
         "for this image 23 is the most": [data, "--border", "9000"],
         "scores whole images": [data, "--ablation", "--border", "8"],
@@ -266,12 +237,12 @@ def test_bad_requests_are_refused_before_anything_is_written(
     for expected, arguments in requests.items():
         assert expected in refused(capsys, *arguments, "-o", report)
     assert "lies in the data folder" in refused(capsys, data, "-o", data / "report")
-    assert "cannot be made" in refused(capsys, data, "-o", tmp_path / "file")
+    assert "cannot be written" in refused(capsys, data, "-o", tmp_path / "file")
 
     assert set(tmp_path.rglob("*")) == before
 
 
-def test_an_interruption_keeps_what_is_finished_and_nothing_else(tmp_path: Path) -> None:
+def test_an_interruption_keeps_what_is_finished_and_nothing_else(tmp_path):
     data, report = tmp_path / "data", tmp_path / "report"
     data.mkdir()
     write_set(data, "01", seed=1)
@@ -298,10 +269,8 @@ def test_an_interruption_keeps_what_is_finished_and_nothing_else(tmp_path: Path)
     }
 
 
-def test_a_full_disk_is_a_failure_and_not_a_refusal(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(descriptor: int) -> None:
+def test_a_full_disk_is_a_failure_and_not_a_refusal(data, tmp_path, capsys, monkeypatch):
+    def fail(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)

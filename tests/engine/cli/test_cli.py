@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,32 +17,28 @@ import tifffile
 from PIL import Image
 
 from qmcif_engine.cli import main
-from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.fusing.in_memory import fuse
 from qmcif_engine.io.input.open import read_image
 from qmcif_engine.io.output.formats import write_image
+from qmcif_engine.pipeline.in_memory import fuse
 from qmcif_engine.stack.synthetic import make_focus_stack
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAPS = {"source_index.tif", "base_map.tif", "detail_map.tif", "confidence.tif"}
 
 
 @pytest.fixture(scope="module")
-def stack() -> NDArray[Any]:
+def stack():
     return make_focus_stack(n_images=2, shape=(48, 64), seed=4).images
 
 
 @pytest.fixture
-def pair(stack: NDArray[Any], tmp_path: Path) -> list[str]:
+def pair(stack, tmp_path):
     paths = [tmp_path / "a.png", tmp_path / "b.png"]
     for path, image in zip(paths, stack, strict=True):
         write_image(path, image)
     return [str(path) for path in paths]
 
 
-def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+def refused(capsys, arguments):
     """Run the command, check that it refuses in one line without a traceback, and return the line."""
     assert main(arguments) == 2
 
@@ -55,7 +50,7 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
     return lines[0]
 
 
-def test_fuse_writes_what_the_function_returns(stack: NDArray[Any], pair: list[str], tmp_path: Path) -> None:
+def test_fuse_writes_what_the_function_returns(stack, pair, tmp_path):
     result = fuse(list(stack), with_maps=True)
 
     assert main(["fuse", *pair, "-o", str(tmp_path / "out.png"), "--maps", str(tmp_path / "maps"), "--quiet"]) == 0
@@ -65,9 +60,7 @@ def test_fuse_writes_what_the_function_returns(stack: NDArray[Any], pair: list[s
         np.testing.assert_array_equal(tifffile.imread(tmp_path / "maps" / name), getattr(result, name.removesuffix(".tif")))
 
 
-def test_json_is_one_object_with_times_memory_settings_and_paths(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_one_object_with_times_memory_settings_and_paths(pair, tmp_path, capsys):
     target = tmp_path / "out.tif"
     assert main(["fuse", *pair, "-o", str(target), "--json", "--set", "iterations=2", "--preset", "paper"]) == 0
 
@@ -80,9 +73,7 @@ def test_json_is_one_object_with_times_memory_settings_and_paths(
     assert report["peak_memory_bytes"] > 1e6
 
 
-def test_a_configuration_file_stands_between_preset_and_single_settings(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_file_stands_between_preset_and_single_settings(pair, tmp_path, capsys):
     (tmp_path / "c.toml").write_text("[method]\niterations = 3\nn_groups = 4\n", encoding="utf-8")
     arguments = ["fuse", *pair, "-o", str(tmp_path / "o.png"), "--json", "--preset", "paper", "--config", str(tmp_path / "c.toml")]
     assert main([*arguments, "--set", "n_groups=5"]) == 0
@@ -91,21 +82,7 @@ def test_a_configuration_file_stands_between_preset_and_single_settings(
     assert (settings["iterations"], settings["n_groups"], settings["is_low_rank"]) == (3, 5, True)
 
 
-def test_every_setting_of_the_configuration_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ending:
-        main(["fuse", "--help"])
-
-    shown = capsys.readouterr().out
-    assert ending.value.code == 0
-    for section in FusionConfig().to_dict().values():
-        for name in section:
-            assert f"\n  {name}=" in shown
-    for line in ("iterations=5  (1 to 1000 iterations)", "base_patch_px=8  (5, 8, 10 px)", "weights=adaptive  (adaptive, equal)"):
-        assert f"\n  {line}\n" in shown
-    assert "\n  is_low_rank=true  (true, false)\n" in shown
-
-
-def test_sixteen_bit_alpha_follows_the_decisions(stack: NDArray[Any], tmp_path: Path) -> None:
+def test_sixteen_bit_alpha_follows_the_decisions(stack, tmp_path):
     paths = [tmp_path / "a.png", tmp_path / "b.png"]
     for level, (path, image) in enumerate(zip(paths, stack, strict=True), start=1):
         write_image(path, image.astype(np.uint16) * 257, alpha=np.full(image.shape[:2], 20000 * level, np.uint16))
@@ -117,7 +94,7 @@ def test_sixteen_bit_alpha_follows_the_decisions(stack: NDArray[Any], tmp_path: 
     assert {20000, 40000} <= set(np.unique(written.alpha))
 
 
-def test_significant_bits_settle_the_focus_range(stack: NDArray[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_significant_bits_settle_the_focus_range(stack, tmp_path, capsys):
     paths = [tmp_path / "a.ome.tif", tmp_path / "b.ome.tif"]
     for path, image in zip(paths, stack, strict=True):
         tifffile.imwrite(path, image[..., 0].astype(np.uint16) * 16, metadata={"axes": "YX", "SignificantBits": 12})
@@ -126,13 +103,7 @@ def test_significant_bits_settle_the_focus_range(stack: NDArray[Any], tmp_path: 
     assert json.loads(capsys.readouterr().out)["focus_range"] == [0.0, 4095.0]
 
 
-def test_a_given_focus_range_wins(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuse", *pair, "-o", str(tmp_path / "o.png"), "--json", "--focus-range", "10", "200"]) == 0
-
-    assert json.loads(capsys.readouterr().out)["focus_range"] == [10.0, 200.0]
-
-
-def test_overwrite_is_needed_to_replace(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_overwrite_is_needed_to_replace(pair, tmp_path, capsys):
     target = tmp_path / "o.png"
     target.write_bytes(b"precious")
 
@@ -142,7 +113,7 @@ def test_overwrite_is_needed_to_replace(pair: list[str], tmp_path: Path, capsys:
     assert read_image(target).samples.shape == (48, 64, 3)
 
 
-def test_bad_requests_are_refused_by_name(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_requests_are_refused_by_name(pair, tmp_path, capsys):
     out = str(tmp_path / "o.png")
     write_image(tmp_path / "small.png", np.zeros((10, 10, 3), np.uint8))
     write_image(tmp_path / "deep.png", np.zeros((48, 64, 3), np.uint16))
@@ -157,6 +128,7 @@ def test_bad_requests_are_refused_by_name(pair: list[str], tmp_path: Path, capsy
         "a.png' has shape (48, 64, 3) and '": [pair[0], str(tmp_path / "small.png"), "-o", out],
         "deep.png' uint16; all must be of one type": [pair[0], str(tmp_path / "deep.png"), "-o", out],
         "no alpha while others have": [pair[0], str(tmp_path / "clear.png"), "-o", out],
+        "JPEG holds uint8": [str(tmp_path / "deep.png"), str(tmp_path / "deep.png"), "-o", str(tmp_path / "o.jpg")],
         "NaN": [str(tmp_path / "nan.tif"), str(tmp_path / "nan.tif"), "-o", str(tmp_path / "o.tif")],
         "CMYK": [pair[0], str(tmp_path / "cmyk.jpg"), "-o", out],
         "truncated or corrupt": [pair[0], str(tmp_path / "cut.png"), "-o", out],
@@ -179,37 +151,14 @@ def test_bad_requests_are_refused_by_name(pair: list[str], tmp_path: Path, capsy
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ([], "the following arguments are required: COMMAND; see qmcif --help"),
-        (["melt"], "'melt'"),
-        (["fuse", "a.png", "b.png"], "the following arguments are required: -o/--output; see qmcif fuse --help"),
-        (["fuse", "a.png", "-o", "o.png", "--sharp", "--er"], "unrecognized arguments: --sharp --er; see qmcif fuse --help"),
-        (["fuse", "a.png", "-o", ""], "argument -o/--output: an empty name was given"),
-        (["fuse", "a.png", "-o", "o.png", "--maps", ""], "argument --maps: an empty name was given"),
-        (["fuse", "a.png", "-o", "o.png", "--focus-range", "two\nlines", "3"], "invalid float value"),
-        (["fuse", "a.png", "-o", "o.png", "--preset", "sharp"], "invalid choice: 'sharp'"),
-        (["demo", "here"], "unrecognized arguments: here; see qmcif demo --help"),
-    ],
-)
-def test_words_that_make_no_request_are_refused_in_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
-) -> None:
-    message = refused(capsys, arguments)
-
-    assert message.startswith("qmcif: ")
-    assert expected in message
-
-
 @pytest.mark.parametrize("low", ["-1e3", "-1.5E+3", "-.5e3", "-3.", "-3"])
-def test_negative_numbers_are_not_taken_for_options(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], low: str) -> None:
+def test_negative_numbers_are_not_taken_for_options(pair, tmp_path, capsys, low):
     assert main(["fuse", *pair, "--focus-range", low, "1e3", "-o", str(tmp_path / "o.png"), "--json", "--set", "effort=fast"]) == 0
 
     assert json.loads(capsys.readouterr().out)["focus_range"] == [float(low), 1000.0]
 
 
-def test_files_named_like_numbers_keep_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_named_like_numbers_keep_their_names(capsys):
     assert "'-1e3' cannot be read" in refused(capsys, ["fuse", "-o", "never-written.png", "--", "-1e3", "-5"])
 
 
@@ -218,22 +167,22 @@ def test_files_named_like_numbers_keep_their_names(capsys: pytest.CaptureFixture
     ["x = " + "[" * 5000 + "]" * 5000, "decision.dark_border_px = " + "9" * 5000, "decision.dark_border_px = 0x" + "f" * 5000],
     ids=["brackets", "digits", "hexadecimal"],
 )
-def test_absurd_configurations_are_refused(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_absurd_configurations_are_refused(pair, tmp_path, capsys, text):
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
 
     message = refused(capsys, ["fuse", *pair, "-o", str(tmp_path / "o.png"), "--config", str(tmp_path / "c.toml")])
     assert len(message) < 400
 
 
-def test_configurations_that_are_no_small_file_are_refused(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_configurations_that_are_no_small_file_are_refused(pair, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "large.toml").write_bytes(b"#" * (2**20 + 1))
+    (tmp_path / "large.toml").write_bytes(b"#" * (2**14 + 1))
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
     expected = {
         tmp_path / "pipe": "is a folder, pipe or device",
         tmp_path: "is a folder, pipe or device",
         Path("/dev/zero"): "is a folder, pipe or device",
-        tmp_path / "large.toml": "is larger than 1048576 bytes",
+        tmp_path / "large.toml": "is larger than 16384 bytes",
         tmp_path / "latin.toml": "cannot be read",
     }
     for path, reason in expected.items():
@@ -241,7 +190,7 @@ def test_configurations_that_are_no_small_file_are_refused(pair: list[str], tmp_
 
 
 @pytest.mark.parametrize("name", ["a.png", "link.png"])
-def test_a_source_is_never_overwritten(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_source_is_never_overwritten(pair, tmp_path, capsys, name):
     (tmp_path / "link.png").symlink_to(pair[0])
     before = Path(pair[0]).read_bytes()
 
@@ -249,7 +198,7 @@ def test_a_source_is_never_overwritten(pair: list[str], tmp_path: Path, capsys: 
     assert Path(pair[0]).read_bytes() == before
 
 
-def test_a_map_never_overwrites_a_source(stack: NDArray[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_map_never_overwrites_a_source(stack, tmp_path, capsys):
     paths = [tmp_path / "confidence.tif", tmp_path / "b.tif"]
     for path, image in zip(paths, stack, strict=True):
         write_image(path, image)
@@ -259,21 +208,19 @@ def test_a_map_never_overwrites_a_source(stack: NDArray[Any], tmp_path: Path, ca
     assert {path.name for path in tmp_path.iterdir()} == {"confidence.tif", "b.tif"}
 
 
-def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qmcif_engine.fusing.pipeline.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
+def test_a_picture_with_the_name_of_a_map_is_refused_before_the_work(pair, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("qmcif_engine.pipeline.pipeline.run_tiles", lambda *_, **__: pytest.fail("the work was begun"))
 
     request = ["fuse", *pair, "-o", str(tmp_path / "confidence.tif"), "--maps", str(tmp_path)]
     assert "name of a map too" in refused(capsys, request)
 
 
-def run_process(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+def run_process(folder, *arguments, **options):
     command = [sys.executable, "-m", "qmcif_engine", *arguments]
     return subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, check=False, **options)
 
 
-def test_names_that_the_terminal_cannot_show_do_not_fail_a_finished_run(pair: list[str], tmp_path: Path) -> None:
+def test_names_that_the_terminal_cannot_show_do_not_fail_a_finished_run(pair, tmp_path):
     target = tmp_path / "schärfe.png"
     finished = run_process(
         tmp_path,
@@ -290,7 +237,7 @@ def test_names_that_the_terminal_cannot_show_do_not_fail_a_finished_run(pair: li
 @pytest.mark.parametrize(
     "arguments", [["fuse", "a.png", "b.png", "-o", "o.png"], ["fuse", "a.png", "b.png", "-o", "o.png", "--json"], ["fuse", "--help"]]
 )
-def test_nobody_reading_the_output_is_no_reason_to_complain(pair: list[str], tmp_path: Path, arguments: list[str]) -> None:
+def test_nobody_reading_the_output_is_no_reason_to_complain(pair, tmp_path, arguments):
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reading, writing = os.pipe()
     os.close(reading)
@@ -304,21 +251,11 @@ def test_nobody_reading_the_output_is_no_reason_to_complain(pair: list[str], tmp
     assert (tmp_path / "o.png").exists() == ("-o" in arguments)
 
 
-def test_a_format_that_cannot_hold_the_samples_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a.png", "b.png"):
-        write_image(tmp_path / name, np.zeros((20, 20), np.uint16))
-
-    message = refused(capsys, ["fuse", str(tmp_path / "a.png"), str(tmp_path / "b.png"), "-o", str(tmp_path / "o.jpg")])
-    assert "JPEG holds uint8" in message
-
-
-def test_maps_and_picture_appear_together_or_not_at_all(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_maps_and_picture_appear_together_or_not_at_all(pair, tmp_path, capsys, monkeypatch):
     calls = []
     sync = os.fsync
 
-    def fail_at_the_last_file(descriptor: int) -> None:
+    def fail_at_the_last_file(descriptor):
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             calls.append(descriptor)
         if len(calls) == 2 + len(MAPS) + 1:  # lock and description of the job, maps, picture
@@ -337,30 +274,18 @@ def test_maps_and_picture_appear_together_or_not_at_all(
     assert {path.name for path in tmp_path.iterdir()} == before | {"o.png", "maps"}
 
 
-def test_debug_shows_the_traceback(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_shows_the_traceback(pair, tmp_path, capsys):
     assert main(["fuse", pair[0], "-o", str(tmp_path / "o.png"), "--debug"]) == 2
 
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_interrupting_a_real_run_leaves_nothing_and_ends_with_130(tmp_path: Path) -> None:
+def test_interrupting_a_real_run_leaves_nothing_and_ends_with_130(tmp_path):
     for letter, image in zip("ab", make_focus_stack(n_images=2, shape=(600, 800), seed=1).images, strict=True):
         write_image(tmp_path / f"{letter}.png", image)
     before = {path.name for path in tmp_path.iterdir()}
-    command = [
-        sys.executable,
-        "-m",
-        "qmcif_engine",
-        "fuse",
-        "a.png",
-        "b.png",
-        "-o",
-        "o.png",
-        "--set",
-        "rule=paper",
-        "--set",
-        "iterations=1000",
-    ]
+    settings = ["--set", "rule=paper", "--set", "iterations=1000"]
+    command = [sys.executable, "-m", "qmcif_engine", "fuse", "a.png", "b.png", "-o", "o.png", *settings]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         try:
             while process.poll() is None and not (tmp_path / "o.png.qmcif-job" / "job.json").exists():
@@ -376,7 +301,7 @@ def test_interrupting_a_real_run_leaves_nothing_and_ends_with_130(tmp_path: Path
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_help_loads_no_heavy_library() -> None:
+def test_help_loads_no_heavy_library():
     heavy = "{'scipy', 'sklearn', 'tifffile', 'PIL', 'imagecodecs', 'napari', 'dask', 'numpy'}"
     code = (
         "import sys, contextlib\nfrom qmcif_engine.cli import main\nwith contextlib.suppress(SystemExit): main(['--help'])\n"
@@ -388,13 +313,13 @@ def test_help_loads_no_heavy_library() -> None:
 
 
 @pytest.fixture
-def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_demo(monkeypatch):
     """The scene of the demo, a fifth of its pixels; `tests/test_readme.py` runs the whole."""
     monkeypatch.setattr("qmcif_engine.cli.demo_command.SHAPE", (216, 288))
 
 
 @pytest.mark.usefixtures("small_demo")
-def test_the_demo_writes_its_images_and_tells_psnr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_writes_its_images_and_tells_psnr(tmp_path, capsys):
     folder = tmp_path / "new" / "demo"
     assert main(["demo", "-o", str(folder)]) == 0
 
@@ -418,22 +343,11 @@ def test_the_demo_writes_its_images_and_tells_psnr(tmp_path: Path, capsys: pytes
     np.testing.assert_array_equal(read_image(folder / "truth.png").samples, truth)
 
 
-def test_the_demo_checks_every_target_before_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qmcif_engine.cli.demo_command.fuse", lambda *_, **__: pytest.fail("the work was begun"))
-    (tmp_path / "maps").mkdir()
-    (tmp_path / "maps" / "confidence.tif").write_bytes(b"precious")
-
-    assert "confidence.tif' exists already" in refused(capsys, ["demo", "-o", str(tmp_path)])
-    assert [path.name for path in tmp_path.rglob("*")] == ["maps", "confidence.tif"]
-
-
 @pytest.mark.usefixtures("small_demo")
-def test_a_demo_that_fails_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_demo_that_fails_leaves_nothing(tmp_path, capsys, monkeypatch):
     calls = []
 
-    def fail_at_the_last_file(descriptor: int) -> None:
+    def fail_at_the_last_file(descriptor):
         calls.append(descriptor)
         if len(calls) == 6 + len(MAPS):
             raise OSError(28, "No space left on device")
@@ -445,7 +359,7 @@ def test_a_demo_that_fails_leaves_nothing(tmp_path: Path, capsys: pytest.Capture
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_refuses_a_folder_it_cannot_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_refuses_a_folder_it_cannot_make(tmp_path, capsys):
     (tmp_path / "file").write_text("", encoding="utf-8")
 
     assert "cannot be written (Not a directory)" in refused(capsys, ["demo", "-o", str(tmp_path / "file" / "demo")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,20 +10,16 @@ import pytest
 from qmcif_engine.cli import evaluate_command, main
 from qmcif_engine.io.output.formats import write_image
 from qmcif_engine.metrics import evaluate
-from qmcif_engine.stack.synthetic import SyntheticStack, make_focus_stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from qmcif_engine.stack.synthetic import make_focus_stack
 
 
 @pytest.fixture(scope="module")
-def stack() -> SyntheticStack:
+def stack():
     return make_focus_stack(n_images=3, shape=(48, 64), seed=4)
 
 
 @pytest.fixture
-def files(stack: SyntheticStack, tmp_path: Path) -> Callable[[str], str]:
+def files(stack, tmp_path):
     """Name a file of the scene: a, b, c, fused (which is c) or truth."""
     pictures = dict(zip("abc", stack.images, strict=True)) | {"fused": stack.images[2], "truth": stack.truth}
     for name, picture in pictures.items():
@@ -32,7 +27,7 @@ def files(stack: SyntheticStack, tmp_path: Path) -> Callable[[str], str]:
     return lambda name: str(tmp_path / f"{name}.png")
 
 
-def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+def refused(capsys, arguments):
     """Run the command, check that it refuses in one line without a traceback, and return the line."""
     assert main(["evaluate", *arguments]) == 2
 
@@ -43,9 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
     return lines[0]
 
 
-def test_json_holds_the_figures_of_the_function(
-    stack: SyntheticStack, files: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_holds_the_figures_of_the_function(stack, files, capsys):
     arguments = [*map(files, "abc"), "--fused", files("fused"), "--truth", files("truth"), "--border", "3", "--json"]
     assert main(["evaluate", *arguments]) == 0
 
@@ -57,9 +50,7 @@ def test_json_holds_the_figures_of_the_function(
 
 
 @pytest.mark.parametrize("suffix", ["ome.zarr", "ome.tif", "png"])
-def test_pictures_that_are_read_by_window_have_the_same_figures(
-    stack: SyntheticStack, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
+def test_pictures_that_are_read_by_window_have_the_same_figures(stack, tmp_path, capsys, monkeypatch, suffix):
     """Zarr always is; with the limit at 0 all formats are, as large ones would be."""
     if suffix != "ome.zarr":
         monkeypatch.setattr(evaluate_command, "LARGEST_WHOLE_PX", 0)
@@ -72,9 +63,7 @@ def test_pictures_that_are_read_by_window_have_the_same_figures(
     assert json.loads(capsys.readouterr().out)["figures"] == evaluate(list(stack.images[:2]), stack.truth).list_by_symbol()
 
 
-def test_transparent_pixels_of_pictures_that_are_read_by_window_are_refused(
-    stack: SyntheticStack, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_transparent_pixels_of_pictures_that_are_read_by_window_are_refused(stack, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(evaluate_command, "LARGEST_WHOLE_PX", 0)
     alphas = [np.full(stack.truth.shape[:2], 255, np.uint8) for _ in range(3)]
     alphas[1][3, 4] = 254
@@ -85,9 +74,7 @@ def test_transparent_pixels_of_pictures_that_are_read_by_window_are_refused(
     assert "1.png' has transparent pixels; an opaque image is needed" in refused(capsys, [*paths[:2], "--fused", paths[2]])
 
 
-def test_the_table_is_aligned_and_without_a_truth_has_the_six_metrics(
-    stack: SyntheticStack, files: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_is_aligned_and_without_a_truth_has_the_six_metrics(stack, files, capsys):
     assert main(["evaluate", files("a"), files("b"), "--fused", files("fused")]) == 0
     lines = capsys.readouterr().out.splitlines()
     expected = evaluate(list(stack.images[:2]), stack.images[2])
@@ -97,7 +84,7 @@ def test_the_table_is_aligned_and_without_a_truth_has_the_six_metrics(
     assert len({line.index(".") for line in lines}) == 1
 
 
-def test_with_a_truth_decibels_are_named(files: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_a_truth_decibels_are_named(files, capsys):
     assert main(["evaluate", files("a"), files("b"), "--fused", files("fused"), "--truth", files("truth")]) == 0
     lines = capsys.readouterr().out.splitlines()
     decibels = [line for line in lines if line.startswith("PSNR")]
@@ -107,7 +94,7 @@ def test_with_a_truth_decibels_are_named(files: Callable[[str], str], capsys: py
     assert len({line.index(".") for line in lines}) == 1
 
 
-def test_a_given_range_brings_floats_to_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_given_range_brings_floats_to_eight_bits(tmp_path, capsys):
     deep = make_focus_stack(n_images=2, shape=(48, 64), seed=4, dtype=np.float32)
     for name, image in (("a", deep.images[0]), ("b", deep.images[1]), ("f", deep.truth)):
         write_image(tmp_path / f"{name}.tif", image)
@@ -119,10 +106,8 @@ def test_a_given_range_brings_floats_to_eight_bits(tmp_path: Path, capsys: pytes
     assert "sample range" in refused(capsys, request)
 
 
-def test_bad_requests_are_refused_by_name(
-    stack: SyntheticStack, files: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def save(name: str, samples: Any, **options: Any) -> str:
+def test_bad_requests_are_refused_by_name(stack, files, tmp_path, capsys):
+    def save(name, samples, **options):
         write_image(tmp_path / name, samples, **options)
         return str(tmp_path / name)
 

@@ -15,7 +15,7 @@ from qmcif_engine.cli import main
 from qmcif_engine.io.input import open as opening
 from qmcif_engine.io.input.segments import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES
 from qmcif_engine.io.output.formats import check_target
-from qmcif_engine.io.tiff import tiff_windows
+from qmcif_engine.io.tiff import tiff_pages
 
 SHAPE = (1200, 1800, 3)
 """Just large enough that not all of it is looked at to settle the focus range."""
@@ -73,8 +73,8 @@ def decoded(monkeypatch):
         monkeypatch.setattr(target, name, counting)
 
     count("_decode_upright", opening.WholeFileSource, lambda picture, source, path: picture.nbytes)
-    count("_decode", tiff_windows.TiffPlane, lambda segment, plane, index, stream: segment.nbytes)
-    count("_fill_from_rows", tiff_windows.TiffPlane, lambda nothing, plane, planes, window, stream: planes.nbytes)
+    count("_decode", tiff_pages.TiffPlane, lambda segment, plane, index, stream: segment.nbytes)
+    count("_fill_from_rows", tiff_pages.TiffPlane, lambda nothing, plane, planes, window, stream: planes.nbytes)
     return counted
 
 
@@ -106,7 +106,7 @@ def reduce_limits(monkeypatch, *, camera_bytes):
     """Reduce what may be held decoded as much as the pictures are, for otherwise all of them would fit into the smallest cache."""
     share = STACK_BYTES / camera_bytes
     limits = {"cache_bytes": int(share * DEFAULT_CACHE_BYTES), "memory_bytes": int(share * DEFAULT_MEMORY_BYTES)}
-    monkeypatch.setattr("qmcif_engine.cli.named_stacks.open_stack", partial(opening.open_stack, **limits))
+    monkeypatch.setattr("qmcif_engine.cli.stacks.open_stack", partial(opening.open_stack, **limits))
 
 
 def fuse_pair(images, kind, folder, *options):
@@ -156,7 +156,7 @@ def test_a_target_is_checked_once_before_the_run(monkeypatch, tmp_path):
         checked.append(given)
         return check_target(*given, **how)
 
-    monkeypatch.setattr("qmcif_engine.fusing.outputs.check_target", checking)
+    monkeypatch.setattr("qmcif_engine.pipeline.outputs.check_target", checking)
 
     assert main(["fuse", str(tmp_path / "stack.tif"), "-o", str(tmp_path / "made.ome.tif"), *CHEAP, "--quiet"]) == 0
     assert len(checked) == 1

@@ -25,7 +25,7 @@ def movie(tmp_path):
     return str(tmp_path / "in.ome.tif")
 
 
-def described(capsys, *arguments) -> dict:
+def described(capsys, *arguments):
     assert main(["info", "--json", *arguments]) == 0
     return json.loads(capsys.readouterr().out)
 

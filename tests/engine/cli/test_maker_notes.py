@@ -15,7 +15,7 @@ EXIF_DIRECTORY, MAKER_NOTE = 34665, 37500
 NOTE = b"TESTNOTE" + bytes(range(1, 57))
 
 
-def lay_out_block() -> bytes:
+def lay_out_block():
     """An EXIF block of a maker's name and of an inner directory with a maker's note, which lies at the end."""
     maker = b"Testmaker\0"
     inner = 8 + 2 + 2 * 12 + 4 + len(maker)

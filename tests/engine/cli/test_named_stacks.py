@@ -160,9 +160,3 @@ def test_a_guide_is_never_replaced(tmp_path, files, capsys):
 
     assert "clean.tif" in capsys.readouterr().err
     assert (tmp_path / "clean.tif").read_bytes() == before
-
-
-def test_a_batch_takes_no_guide(tmp_path, files, capsys):
-    assert main(["batch", str(tmp_path), "-o", str(tmp_path / "out"), "--guide", files[1]]) == 2
-
-    assert "unrecognized arguments: --guide" in capsys.readouterr().err

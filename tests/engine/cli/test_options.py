@@ -9,7 +9,7 @@ from qmcif_engine.cli import parser
 from qmcif_engine.cli.options import COMMANDS, Request, spell
 from qmcif_engine.errors import InvalidConfigError
 
-FIELDS = [item.name for item in dataclasses.fields(Request)]
+FIELDS = [item.name for item in dataclasses.fields(Request) if item.metadata]
 
 
 @pytest.fixture
@@ -53,6 +53,7 @@ def test_what_is_given_is_in_the_request_and_all_else_has_its_default(requested,
     request = requested(*words)
 
     assert {name: getattr(request, name) for name in given} == given
+    assert request.words == list(words)
     positional = {"images", "output", "root", "heights", "dataset"}
     kept = {name for name in FIELDS if getattr(request, name) == getattr(Request(), name)}
     assert kept >= set(FIELDS) - set(given) - positional
@@ -86,7 +87,13 @@ def test_a_usage_says_what_argparse_has_to_know(words, arguments):
         (["fuse", "a", "-o", "o.png", "--order", "3,x"], "'3,x' was given, reversed or frame numbers with commas between them are needed"),
         (["fuse", "a", "-o", "o.png", "--workers", "0"], "'0' was given, a whole number of at least 1 is needed"),
         (["fuse", "a", "-o", "o.png", "--memory", "much"], "the amount of memory is 'much'; a number and a unit are needed"),
-        (["fuse", "a", "-o", "o.png", "--crop"], "unrecognized arguments: --crop; see qmcif fuse --help$"),
+        (["fuse", "a", "-o", "o.png", "--crop", "--er"], "unrecognized arguments: --crop --er; see qmcif fuse --help$"),
+        (["fuse", "a", "-o", "o.png", "--focus-range", "two\nlines", "3"], "invalid float value"),
+        (["fuse", "a", "-o", "o.png", "--preset", "sharp"], "invalid choice: 'sharp'"),
+        (["fuse", "a.png", "b.png"], "the following arguments are required: -o/--output; see qmcif fuse --help"),
+        ([], "the following arguments are required: COMMAND; see qmcif --help"),
+        (["melt"], "'melt'"),
+        (["demo", "here"], "unrecognized arguments: here; see qmcif demo --help"),
     ],
 )
 def test_words_that_mean_nothing_are_refused_with_the_command_whose_help_says_more(words, message):

@@ -129,21 +129,6 @@ def test_resuming_fuses_the_points_in_time_that_are_missing(tmp_path, capsys):
     assert "nothing is left to fuse" in capsys.readouterr().out
 
 
-def test_resuming_refuses_points_in_time_of_other_settings_before_anything_is_fused(tmp_path, capsys):
-    times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])
-    movie = write_ome(tmp_path / "in.ome.tif", times, "TZYX")
-    arguments = ["fuse", movie, "-o", str(tmp_path / "out.tif"), "--split-time", *FAST]
-    assert main(arguments) == 0
-    (tmp_path / "out_t000.tif").unlink()
-
-    assert main([*arguments, "--resume", "--set", "feather_px=8"]) == 2
-    assert "out_t001.tif' exists already and is not known to be the result of these images" in capsys.readouterr().err
-    (tmp_path / "out_t001.tif").write_text("precious")
-    assert main([*arguments, "--resume"]) == 2
-    assert "out_t001.tif' exists already and is not known to be the result of these images" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ome.tif", "out_t001.tif"]
-
-
 @pytest.mark.parametrize(("n_finished", "reason"), [(0, "nothing was left behind"), (1, "finished tiles are kept: continue with --resume")])
 def test_an_interruption_says_whether_a_point_in_time_was_finished(tmp_path, capsys, monkeypatch, n_finished, reason):
     times = np.stack([make_focus_stack(n_images=2, shape=SHAPE, seed=seed, is_color=False).images for seed in (1, 2)])

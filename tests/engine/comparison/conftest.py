@@ -1,41 +1,37 @@
-"""Tiny data sets with a known truth."""
+"""A tiny data set with a known truth, and its comparison."""
 
 from __future__ import annotations
 
-from string import ascii_lowercase
-from typing import TYPE_CHECKING
-
 import pytest
 
-from qmcif_engine.comparison.datasets import Dataset, find_dataset
-from qmcif_engine.io.output.formats import write_image
-from qmcif_engine.stack.synthetic import make_focus_stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-SHAPE = (48, 64)
-
-
-def write_set(folder: Path, name: str, *, n_images: int = 2, has_truth: bool = True, seed: int = 1) -> None:
-    stack = make_focus_stack(n_images=n_images, shape=SHAPE, seed=seed)
-    for letter, image in zip(ascii_lowercase, stack.images, strict=False):
-        write_image(folder / f"{name}_{letter}.png", image, overwrite=True)
-    if has_truth:
-        write_image(folder / f"{name}_truth.png", stack.truth, overwrite=True)
+from qmcif_engine.comparison.datasets import find_dataset
+from qmcif_engine.comparison.record import fingerprint_inputs, open_record
+from qmcif_engine.comparison.report import Comparison
+from qmcif_engine.comparison.runner import score_dataset
+from tests.scenes import write_set
 
 
 @pytest.fixture
-def add_set() -> Callable[..., None]:
-    return write_set
-
-
-@pytest.fixture
-def dataset(tmp_path: Path) -> Dataset:
+def dataset(tmp_path):
     """Two pairs with a truth, in a folder of their own."""
     folder = tmp_path / "garden"
     folder.mkdir()
     write_set(folder, "01", seed=1)
     write_set(folder, "02", seed=2)
     return find_dataset(folder)
+
+
+@pytest.fixture
+def compare(tmp_path):
+    """Score a data set into a report folder."""
+
+    def run(dataset, *methods, published=None, n_processes=1, name="report", overwrite=False, progress=lambda done, total: None):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        record = open_record(folder, dataset, methods=methods, overwrite=overwrite)
+        fingerprints = fingerprint_inputs(dataset, methods, progress=lambda done, total: None)
+        scores = score_dataset(dataset, methods, record=record, fingerprints=fingerprints, n_processes=n_processes, progress=progress)
+        request = {"command": "qmcif benchmark", "dataset": dataset, "methods": methods, "folder": folder, "published": published}
+        return Comparison(**request, changes={"default": ""}, scores=scores)
+
+    return run

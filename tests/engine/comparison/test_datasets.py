@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from qmcif_engine.comparison.datasets import find_dataset, natural_order
-from qmcif_engine.errors import ImageFileError
+from qmcif_engine.comparison.datasets import find_dataset, read_eight_bit, read_opaque
+from qmcif_engine.errors import ImageFileError, InvalidImageError
+from qmcif_engine.io.output.formats import write_image
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
-def touch(folder: Path, *names: str) -> None:
+def touch(folder, *names):
     for name in names:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
 
 
-def test_pairs_and_truths_are_found_by_name(tmp_path: Path) -> None:
+def test_pairs_and_truths_are_found_by_name(tmp_path):
     touch(tmp_path, "02_b.png", "02_a.png", "01_a.jpg", "01_b.jpg", "01_truth.jpg")
     found = find_dataset(tmp_path)
 
@@ -29,7 +31,7 @@ def test_pairs_and_truths_are_found_by_name(tmp_path: Path) -> None:
     assert [path.name for path in found.sets[1].files] == ["02_a.png", "02_b.png"]
 
 
-def test_further_letters_are_further_images(tmp_path: Path) -> None:
+def test_further_letters_are_further_images(tmp_path):
     touch(tmp_path, "x_1_a.png", "x_1_b.png", "x_1_c.png", "x_1_d.TIF")
 
     (image_set,) = find_dataset(tmp_path).sets
@@ -37,7 +39,7 @@ def test_further_letters_are_further_images(tmp_path: Path) -> None:
     assert [path.name for path in image_set.sources] == ["x_1_a.png", "x_1_b.png", "x_1_c.png", "x_1_d.TIF"]
 
 
-def test_capital_letters_count_as_small_ones(tmp_path: Path) -> None:
+def test_capital_letters_count_as_small_ones(tmp_path):
     touch(tmp_path, "1_A.png", "1_B.png", "1_Truth.png")
 
     (image_set,) = find_dataset(tmp_path).sets
@@ -45,7 +47,7 @@ def test_capital_letters_count_as_small_ones(tmp_path: Path) -> None:
     assert len(image_set.sources) == 2
 
 
-def test_each_subfolder_is_a_set_in_natural_order(tmp_path: Path) -> None:
+def test_each_subfolder_is_a_set_in_natural_order(tmp_path):
     touch(tmp_path, *(f"s2/image{number}.png" for number in (10, 1, 2)), "s10/p.png", "s10/q.png", "s10/truth.png", "notes/readme.txt")
     found = find_dataset(tmp_path)
 
@@ -54,7 +56,7 @@ def test_each_subfolder_is_a_set_in_natural_order(tmp_path: Path) -> None:
     assert [path.name for path in found.sets[1].files] == ["p.png", "q.png", "truth.png"]
 
 
-def test_other_files_hidden_files_and_subfolders_beside_images_are_left_alone(tmp_path: Path) -> None:
+def test_other_files_hidden_files_and_subfolders_beside_images_are_left_alone(tmp_path):
     touch(tmp_path, "01_a.png", "01_b.png", "readme.txt", ".01_c.png", "results/01.png")
     (tmp_path / "odd.png").mkdir()
 
@@ -73,7 +75,7 @@ def test_other_files_hidden_files_and_subfolders_beside_images_are_left_alone(tm
         ("mffw3", {3, 6}, False),
     ],
 )
-def test_every_layout_of_the_development_pictures_is_known(name: str, sizes: set[int], has_truth: bool) -> None:
+def test_every_layout_of_the_development_pictures_is_known(name, sizes, has_truth):
     if not (SHARED / name).is_dir():
         pytest.skip("the development pictures are not here")
     sets = find_dataset(SHARED / name).sets
@@ -97,17 +99,31 @@ def test_every_layout_of_the_development_pictures_is_known(name: str, sizes: set
         (["s/1.png", "s/2.png", "s/truth.png", "s/truth.jpg"], "at most one truth"),
     ],
 )
-def test_incomplete_folders_are_refused(tmp_path: Path, names: list[str], message: str) -> None:
+def test_incomplete_folders_are_refused(tmp_path, names, message):
     touch(tmp_path, *names)
 
     with pytest.raises(ImageFileError, match=message):
         find_dataset(tmp_path)
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageFileError, match=r"gone' cannot be read \(No such file or directory\)"):
         find_dataset(tmp_path / "gone")
 
 
-def test_natural_order_counts_numbers() -> None:
-    assert sorted(["b10", "b9", "a", "10", "9"], key=natural_order) == ["9", "10", "a", "b9", "b10"]
+@pytest.mark.parametrize(("dtype", "opaque"), [(np.uint8, 255), (np.uint16, 65535), (np.float32, 1.0)])
+def test_an_alpha_channel_that_hides_nothing_is_dropped(tmp_path, dtype, opaque):
+    samples = np.arange(60).reshape(4, 5, 3).astype(dtype)
+    alpha = np.full((4, 5), opaque, dtype)
+    write_image(tmp_path / "p.tif", samples, alpha=alpha)
+
+    np.testing.assert_array_equal(read_opaque(tmp_path / "p.tif"), samples)
+
+    alpha[1, 1] = 0
+    write_image(tmp_path / "p.tif", samples, alpha=alpha, overwrite=True)
+    with pytest.raises(ImageFileError, match=r"p.tif' has transparent pixels; .* remove its alpha channel"):
+        read_opaque(tmp_path / "p.tif")
+
+
+def test_deeper_samples_are_refused_for_benchmarks(tmp_path):
+    write_image(tmp_path / "p.png", np.zeros((4, 5), np.uint16))
+
+    with pytest.raises(InvalidImageError, match=r"p.png' has uint16 samples; .* convert it to 8 bits"):
+        read_eight_bit(tmp_path / "p.png")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qmcif_engine.comparison.methods import Method, check_names, match_images, parse_fused_by
+from qmcif_engine.comparison.methods import BASELINES, Method, check_names, find_baseline, match_images, parse_fused_by
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidConfigError
 
@@ -23,7 +23,7 @@ from qmcif_engine.errors import ImageFileError, InvalidConfigError
         (["v2_01.png", "v2_02.png", "readme.txt"], "v2_01.png"),
     ],
 )
-def test_pictures_are_found_by_the_name_of_the_set(tmp_path: Path, names: list[str], first: str) -> None:
+def test_pictures_are_found_by_the_name_of_the_set(tmp_path, names, first):
     for name in names:
         (tmp_path / name).touch()
     matched = match_images(tmp_path, ["01", "02"])
@@ -32,7 +32,7 @@ def test_pictures_are_found_by_the_name_of_the_set(tmp_path: Path, names: list[s
     assert "2" in matched["02"].stem
 
 
-def test_set_names_of_several_parts_are_matched_whole(tmp_path: Path) -> None:
+def test_set_names_of_several_parts_are_matched_whole(tmp_path):
     for name in ("cnn_img_1_x.png", "cnn_img_11_x.png"):
         (tmp_path / name).touch()
 
@@ -48,7 +48,7 @@ def test_set_names_of_several_parts_are_matched_whole(tmp_path: Path) -> None:
         (["01_02.png", "03.png"], "fits both set '01' and set '02'; .* rename it"),
     ],
 )
-def test_missing_and_ambiguous_pictures_are_refused_by_name(tmp_path: Path, names: list[str], message: str) -> None:
+def test_missing_and_ambiguous_pictures_are_refused_by_name(tmp_path, names, message):
     for name in names:
         (tmp_path / name).touch()
 
@@ -56,35 +56,37 @@ def test_missing_and_ambiguous_pictures_are_refused_by_name(tmp_path: Path, name
         match_images(tmp_path, ["01", "02", "03"])
 
 
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageFileError, match="cannot be read"):
-        match_images(tmp_path / "gone", ["01"])
-
-
-def test_name_and_folder_are_split_at_the_first_sign() -> None:
+def test_name_and_folder_are_split_at_the_first_sign():
     assert parse_fused_by("cnn=a=b") == ("cnn", Path("a=b"))
     assert parse_fused_by(" <b> = x/y")[0] == "<b>"
 
 
-@pytest.mark.parametrize("text", ["cnn", "=folder", "cnn=", " =folder"])
-def test_half_requests_are_refused(text: str) -> None:
-    with pytest.raises(InvalidConfigError, match="lacks a part; NAME=DIR is needed"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *((text, "lacks a part; NAME=DIR is needed") for text in ("cnn", "=folder", "cnn=", " =folder")),
+        *((f"{name}=folder", "cannot be printed in a table") for name in ("x" * 61, "a\nb", "a\x1b[31m")),
+    ],
+)
+def test_half_requests_and_names_that_no_table_can_hold_are_refused(text, message):
+    with pytest.raises(InvalidConfigError, match=message):
         parse_fused_by(text)
 
 
-@pytest.mark.parametrize("name", ["x" * 61, "a\nb", "a\x1b[31m"])
-def test_names_that_no_table_can_hold_are_refused(name: str) -> None:
-    with pytest.raises(InvalidConfigError, match="cannot be printed in a table"):
-        parse_fused_by(f"{name}=folder")
-
-
-def test_a_name_given_twice_is_refused() -> None:
+def test_a_name_given_twice_is_refused():
     check_names([Method(name="a"), Method(name="b")])
 
     with pytest.raises(InvalidConfigError, match="method 'a' was given twice"):
         check_names([Method(name="a", settings=FusionConfig()), Method(name="b"), Method(name="a")])
 
 
-def test_tables_tell_presets_from_other_methods() -> None:
+def test_tables_tell_presets_from_other_methods():
     assert Method(name="paper", settings=FusionConfig()).label == "preset paper"
     assert Method(name="cnn").label == "cnn"
+    assert Method(name="sr", baseline="sr").label == "SR"
+
+
+def test_baselines_are_found_by_name_and_others_refused():
+    assert find_baseline("SR") is BASELINES["sr"]
+    with pytest.raises(InvalidConfigError, match=r"--method 'cnn' is not known; choose one of: sr, csr, mgimf, qhosvd, guided-filter"):
+        find_baseline("cnn")

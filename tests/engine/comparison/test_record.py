@@ -18,12 +18,12 @@ from qmcif_engine.comparison.record import (
     digest_texts,
     fingerprint_inputs,
     open_record,
-    write_record,
 )
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import ImageFileError, InvalidImageError, OutputError
 from qmcif_engine.io.input.open import read_image
 from qmcif_engine.io.output.formats import write_image
+from tests.scenes import write_set
 
 OURS = Method(name="default", settings=FusionConfig())
 CHANGED = Method(name="default", settings=FusionConfig().replaced({"iterations": 2}))
@@ -44,41 +44,35 @@ def start(folder, dataset, *, overwrite=False, method=OURS):
 def test_a_new_folder_starts_an_empty_record_and_is_not_made(dataset, tmp_path):
     record = start(tmp_path / "new", dataset)
 
-    assert record.scores == ()
-    assert record.dataset == str(dataset.folder)
+    assert (record.scores, record.dataset) == ({}, str(dataset.folder))
     assert not (tmp_path / "new").exists()
 
 
 def test_what_was_written_is_read_again_to_the_last_digit_and_readable_by_others(dataset, report):
-    record = start(report, dataset).add(SCORE)
-    write_record(report, record)
+    record = start(report, dataset)
+    for score in (replace(SCORE, inputs="old"), replace(SCORE, set_name="02"), SCORE):
+        record.add(score)
     content = json.loads((report / RECORD_NAME).read_text(encoding="utf-8"))
-
-    assert start(report, dataset) == record
-    assert content["scores"][0]["figures"] == {"Q_MI": 0.1 + 0.2, "PSNR": None}
-    assert [path.name for path in report.iterdir()] == [RECORD_NAME]
-
-
-def test_a_score_replaces_the_older_one_of_the_same_picture_and_another_method_joins(dataset, report):
-    record = start(report, dataset).add(SCORE).add(replace(SCORE, set_name="02")).add(replace(SCORE, inputs="j"))
-    write_record(report, record)
     joined = start(report, dataset, method=Method(name="paper", settings=FusionConfig()))
 
-    assert {(score.set_name, score.inputs) for score in record.scores} == {("01", "j"), ("02", "i")}
+    assert start(report, dataset) == record
+    assert [row["set_name"] for row in content["scores"]] == ["01", "02"]  # a score replaces the older one of the same image
+    assert content["scores"][0]["figures"] == {"Q_MI": 0.1 + 0.2, "PSNR": None}
+    assert [path.name for path in report.iterdir()] == [RECORD_NAME]
     assert set(joined.settings) == {"default", "paper"}
     assert joined.scores == record.scores
 
 
-def test_other_settings_and_other_data_are_refused_unless_overwriting(dataset, report, tmp_path, add_set):
+def test_other_settings_and_other_data_are_refused_unless_overwriting(dataset, report, tmp_path):
     (tmp_path / "meadow").mkdir()
-    add_set(tmp_path / "meadow", "01")
+    write_set(tmp_path / "meadow", "01")
     other = find_dataset(tmp_path / "meadow")
-    write_record(report, start(report, dataset).add(SCORE))
+    start(report, dataset).add(SCORE)
 
     with pytest.raises(OutputError, match=r"holds results of 'default' with other settings; .* --overwrite"):
         start(report, dataset, method=CHANGED)
     assert start(report, dataset, method=CHANGED, overwrite=True).settings != start(report, dataset).settings
-    with pytest.raises(OutputError, match=r"holds a report on .*garden'; one on .*meadow' needs a folder of its own"):
+    with pytest.raises(OutputError, match=r"holds a report on .*garden', not .*meadow'; a new folder is needed"):
         start(report, other)
     assert start(report, other, overwrite=True).dataset == str(other.folder)
 
@@ -92,7 +86,7 @@ def test_files_that_are_no_result_of_ours_are_not_replaced(dataset, report, name
 
     with pytest.raises(OutputError, match=r"' exists and is no result of a benchmark here; .* --overwrite"):
         start(report, dataset)
-    assert start(report, dataset, overwrite=True).scores == ()
+    assert start(report, dataset, overwrite=True).scores == {}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 9}', '{"format": 1, "dataset": "x", "settings": {}, "scores": [{}]}'])
@@ -101,7 +95,7 @@ def test_a_damaged_record_is_refused_unless_overwriting(dataset, report, content
 
     with pytest.raises(OutputError, match=r"is no record of a benchmark .*; .* remove it or add --overwrite"):
         start(report, dataset)
-    assert start(report, dataset, overwrite=True).scores == ()
+    assert start(report, dataset, overwrite=True).scores == {}
 
 
 @pytest.mark.parametrize("place", [".", "report"])
@@ -114,12 +108,12 @@ def test_digests_tell_texts_files_and_settings_apart(tmp_path):
     for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
         (tmp_path / name).write_bytes(content)
     first, same, other = (digest_file(tmp_path / name) for name in "abc")
-    settings = [(OURS.settings, None), (CHANGED.settings, None), (None, None), (None, "sr"), (None, "csr")]
+    methods = [OURS, CHANGED, *(Method(name="other", baseline=name) for name in (None, "sr", "csr"))]
 
     assert first == same != other
     assert digest_texts(["ab", "c"]) != digest_texts(["a", "bc"])
-    assert len({digest_settings(own, baseline=baseline) for own, baseline in settings}) == len(settings)
-    assert digest_settings(OURS.settings) == digest_settings(FusionConfig())
+    assert len({digest_settings(method) for method in methods}) == len(methods)
+    assert digest_settings(OURS) == digest_settings(Method(name="alike", settings=FusionConfig()))
     with pytest.raises(ImageFileError, match="cannot be read"):
         digest_file(tmp_path / "gone")
 
@@ -153,10 +147,10 @@ def brighten(path):
     write_image(path, samples, overwrite=True)
 
 
-def test_a_fingerprint_follows_sources_truth_settings_and_other_pictures(dataset, tmp_path):
-    picture = tmp_path / "other.png"
-    write_image(picture, read_image(dataset.sets[0].sources[0]).samples)
-    other = Method(name="other", images={"01": picture, "02": dataset.sets[1].sources[0]})
+def test_a_fingerprint_follows_sources_truth_settings_and_other_images(dataset, tmp_path):
+    image = tmp_path / "other.png"
+    write_image(image, read_image(dataset.sets[0].sources[0]).samples)
+    other = Method(name="other", images={"01": image, "02": dataset.sets[1].sources[0]})
     before = inspect(dataset, OURS, other)
 
     def list_changed(method=OURS):
@@ -166,7 +160,7 @@ def test_a_fingerprint_follows_sources_truth_settings_and_other_pictures(dataset
     assert len(set(before.values())) == 4
     assert list_changed() == set()
     assert list_changed(CHANGED) == {("01", "default"), ("02", "default")}
-    brighten(picture)
+    brighten(image)
     assert list_changed() == {("01", "other")}
     for path in (dataset.sets[0].sources[1], dataset.sets[0].truth):
         before = inspect(dataset, OURS, other)
@@ -175,7 +169,7 @@ def test_a_fingerprint_follows_sources_truth_settings_and_other_pictures(dataset
 
 
 @pytest.mark.parametrize(
-    ("name", "picture", "error", "words"),
+    ("name", "image", "error", "words"),
     [
         (
             "01_b",
@@ -189,20 +183,20 @@ def test_a_fingerprint_follows_sources_truth_settings_and_other_pictures(dataset
         ("01_a", None, ImageFileError, "a PNG, JPEG or TIFF file is needed"),
     ],
 )
-def test_pictures_that_do_not_fit_their_set_or_are_broken_are_refused(dataset, name, picture, error, words):
+def test_images_that_do_not_fit_their_set_or_are_broken_are_refused(dataset, name, image, error, words):
     path = dataset.folder / f"{name}.png"
-    if picture is None:
-        path.write_bytes(b"no picture")
+    if image is None:
+        path.write_bytes(b"no image")
     else:
-        write_image(path, picture, overwrite=True)
+        write_image(path, image, overwrite=True)
 
     with pytest.raises(error, match=words):
         inspect(dataset, OURS)
 
 
-def test_another_size_of_another_methods_picture_is_refused(dataset, tmp_path):
+def test_another_size_of_another_methods_image_is_refused(dataset, tmp_path):
     write_image(tmp_path / "small.png", np.zeros((8, 8, 3), np.uint8))
-    other = Method(name="other", images={"01": tmp_path / "small.png", "02": tmp_path / "small.png"})
+    other = Method(name="other", images=dict.fromkeys(("01", "02"), tmp_path / "small.png"))
 
     with pytest.raises(InvalidImageError, match=r"small.png' is 8 x 8 px RGB"):
         inspect(dataset, other)

@@ -13,6 +13,7 @@ import pytest
 
 from qmcif_engine.config.former_settings import REMOVED
 from qmcif_engine.config.fusion_config import (
+    PRESETS,
     SMALLEST_TOLERANCE,
     DecisionConfig,
     Effort,
@@ -23,8 +24,8 @@ from qmcif_engine.config.fusion_config import (
     RuleName,
     WeightRule,
     parse_assignment,
+    preset,
 )
-from qmcif_engine.config.presets import PRESETS, preset
 from qmcif_engine.config.settings import parse_toml
 from qmcif_engine.errors import InvalidConfigError, QmcifError
 
@@ -253,20 +254,12 @@ def test_tolerance_that_single_precision_cannot_resolve_is_refused():
             r"^the configuration is not valid TOML \(.*line 2.*\); tables such as \[decision\] with name = value lines are needed: correct",
         ),
         (lambda: FusionConfig.from_toml("[method]\niterations = '5'\n"), r"^setting iterations is '5'; a whole number is needed: "),
-        (
-            lambda: FusionConfig.from_toml(f"\n{'a.' * 70}b = 1\n"),
-            r"^line 2 of the configuration has 70 dots; section and name alone are needed: correct it$",
-        ),
         (lambda: preset("papr"), r"^preset 'papr' is not known; choose one of: default, fast, paper$"),
     ],
 )
 def test_what_is_no_configuration_is_refused(make, message):
     with pytest.raises(InvalidConfigError, match=message):
         make()
-
-
-def test_comments_may_have_any_number_of_dots():
-    assert FusionConfig.from_toml(f"# {'.' * 100}\n[method]\niterations = 7\n").method.iterations == 7
 
 
 # --- settings of earlier versions ---

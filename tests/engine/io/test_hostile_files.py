@@ -210,15 +210,6 @@ def test_settings_that_are_nested_without_end_are_refused(run_limited, tmp_path,
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done
 
 
-def test_a_comment_may_have_any_number_of_dots(run_limited, tmp_path):
-    paths = twice(tmp_path, "a.png", bytes(imagecodecs.png_encode(GRAY)))
-    (tmp_path / "a.toml").write_text("# " + 200 * "." + "\n[tiling]\ntile_px = 256\n")
-
-    done = run_limited("fuse", *paths, "-o", tmp_path / "fused.png", "--config", tmp_path / "a.toml", "--dry-run", cpu_seconds=60)
-
-    assert done.returncode == 0, done
-
-
 @pytest.mark.parametrize("option", ["--transforms", "--config"])
 @pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "loop"])
 def test_a_pipe_or_a_device_in_place_of_a_small_file_is_refused(refused, tmp_path, option, kind):

@@ -15,7 +15,7 @@ from qmcif_engine.io import remote
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.remote import BLOCK_BYTES, RemoteFile
 from qmcif_engine.io.remote_path import locate
-from qmcif_engine.io.tiff.tiff_series import FileStream
+from qmcif_engine.io.tiff.tiff_source import FileStream
 from qmcif_engine.stack.window import Window
 
 SAMPLES = np.random.default_rng(0).integers(0, 60000, (3, 2, 240, 280)).astype(np.uint16)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +15,9 @@ import zarr
 from qmcif_engine import FusionConfig
 from qmcif_engine.cli import main
 from qmcif_engine.errors import ExecutionError, OutputError
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io import remote
 from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.run.job import EncodedTile, Job
 
 KEY = "results/fused.ome.zarr"
@@ -30,66 +28,17 @@ CONFIG = FusionConfig().replaced(SETTINGS)
 ARGUMENTS = ["--quiet", *(word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}"))]
 
 
-class Proxy:
-    """A line to the server of buckets that can be cut: after so many connections no further one is let through."""
+class Line:
+    """The connections to the buckets, of which so many are lost, or all once it is cut."""
 
-    def __init__(self, address: str) -> None:
-        host, _, port = address.removeprefix("http://").partition(":")
-        self._target, self.n_lost, self.is_cut = (host, int(port)), 0, False
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._open, self._thread = [], threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+    def __init__(self) -> None:
+        self.n_lost, self.is_cut, self._connect = 0, False, remote.connect
 
-    def _serve(self):
-        while True:
-            try:
-                line, _ = self._listener.accept()
-            except OSError:
-                return
-            if self.is_cut or self.n_lost > 0:
-                self.n_lost -= 1
-                line.close()
-                continue
-            server = socket.create_connection(self._target)
-            self._open += [line, server]
-            for source, target in ((line, server), (server, line)):
-                threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
-
-    @staticmethod
-    def _forward(source, target):
-        try:
-            while content := source.recv(2**16):
-                target.sendall(content)
-        except OSError:
-            pass
-        finally:
-            for end in (source, target):
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    end.close()
-
-    def cut(self):
-        """End all connections, and let no other one through."""
-        self.is_cut = True
-        self.lose()
-
-    def lose(self):
-        """End the connections of the moment."""
-        for end in self._open:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                end.close()
-
-    def close(self):
-        self.cut()
-        self._listener.shutdown(socket.SHUT_RDWR)  # which ends the waiting for a connection; closing alone does not
-        self._thread.join()
-        self._listener.close()
-        for end in self._open:
-            end.close()
+    def connect(self, pid: int, scheme: str):
+        if self.is_cut or self.n_lost > 0:
+            self.n_lost -= 1
+            raise ConnectionResetError
+        return self._connect(pid, scheme)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +128,7 @@ def test_the_store_is_hidden_again_where_maps_cannot_be_placed(bucket, stack_fil
         message = "no space left"
         raise OutputError(message)
 
-    monkeypatch.setattr("qmcif_engine.fusing.active_run.place_contents", fail)
+    monkeypatch.setattr("qmcif_engine.pipeline.active_run.place_contents", fail)
     arguments = ["fuse", str(stack_file), "-o", f"{bucket.address}/{KEY}", "--maps", str(tmp_path / "maps"), *ARGUMENTS]
     assert main(arguments) == 2
     assert f"{KEY}/zarr.json" not in bucket.list_keys()
@@ -209,25 +158,22 @@ def test_resuming_a_finished_run_leaves_the_store_as_it_is(bucket, stack_file):
 
 
 @pytest.fixture
-def line(bucket_server, bucket, monkeypatch):
+def line(bucket, monkeypatch):
     """The line to the buckets, which can be cut."""
-    proxy = Proxy(bucket_server)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
-    yield proxy
-    proxy.close()
+    made = Line()
+    monkeypatch.setattr(remote, "connect", made.connect)
+    return made
 
 
 def test_lost_connections_are_made_again(bucket, line, stack_file, expected, pauses, tmp_path):
-    def lose_all(progress):
+    def lose_some(progress):
         if progress.done == 3:
             line.n_lost = 4
-            line.lose()
 
     with open_stack(stack_file) as stack:
-        fuse_to_file(stack, f"{bucket.address}/{KEY}", CONFIG, workers=1, on_progress=lose_all)
+        fuse_to_file(stack, f"{bucket.address}/{KEY}", CONFIG, workers=1, on_progress=lose_some)
 
-    assert pauses, "aiohttp alone does not make up for all of them"
-    assert pauses == list(remote.PAUSES_SECONDS[: len(pauses)])
+    assert pauses == list(remote.PAUSES_SECONDS[:4])
     assert fetch(bucket, tmp_path / "fetched") == expected
 
 
@@ -236,7 +182,7 @@ def test_a_run_whose_server_stays_away_fails_and_is_resumed(bucket, line, stack_
 
     def cut(progress):
         if progress.done >= progress.total // 2:
-            line.cut()
+            line.is_cut = True
 
     with open_stack(stack_file) as stack, pytest.raises(ExecutionError, match=r"no complete answer came .* with --resume"):
         fuse_to_file(stack, target, CONFIG, workers=1, on_progress=cut)

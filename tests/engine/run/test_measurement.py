@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.config.fusion_config import PRESETS, FusionConfig
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.run.measurement import measure_range_and_noise, measure_run
 from qmcif_engine.stack.deciding import choose_deciding_channels, choose_focus_range

@@ -5,13 +5,13 @@ import pytest
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidConfigError, InvalidImageError
-from qmcif_engine.fusing.file_run import FileRun
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.outputs import Outputs
-from qmcif_engine.fusing.results import describe_fused
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.pipeline.file_run import FileRun
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.lazy import fuse_lazily
+from qmcif_engine.pipeline.outputs import Outputs
+from qmcif_engine.pipeline.results import describe_fused
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.retouching import retouch
 from qmcif_engine.stack.deciding import choose_deciding_channels
 from qmcif_engine.stack.stack import stack_arrays

@@ -10,11 +10,11 @@ import tifffile
 
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.errors import InvalidImageError, OutputError
-from qmcif_engine.fusing.in_memory import fuse
-from qmcif_engine.fusing.lazy import fuse_lazily
-from qmcif_engine.fusing.pipeline import Pipeline
-from qmcif_engine.fusing.to_file import fuse_to_file
 from qmcif_engine.io.input.open import open_stack
+from qmcif_engine.pipeline.in_memory import fuse
+from qmcif_engine.pipeline.lazy import fuse_lazily
+from qmcif_engine.pipeline.pipeline import Pipeline
+from qmcif_engine.pipeline.to_file import fuse_to_file
 from qmcif_engine.stack.deciding import join_guide
 from qmcif_engine.stack.stack import stack_arrays
 from qmcif_engine.stack.synthetic import make_focus_stack

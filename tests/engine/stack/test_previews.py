@@ -6,7 +6,7 @@ import pytest
 import tifffile
 
 from qmcif_engine.io.input.open import open_stack
-from qmcif_engine.io.tiff.tiff_windows import TiffPlane
+from qmcif_engine.io.tiff.tiff_pages import TiffPlane
 from qmcif_engine.run.measurement import measure_range_and_noise
 from qmcif_engine.stack.alignment.suggestion import previews_for_alignment, suggest_alignment
 from qmcif_engine.stack.exposure import previews_for_exposure, suggest_even_exposure

@@ -8,8 +8,8 @@ import pytest
 
 from qmcif_engine import make_focus_stack, open_stack, write_image
 from qmcif_engine.errors import Cancelled, InvalidImageError
-from qmcif_engine.fusing.results import stack_slabs
 from qmcif_engine.io.output.windowed_image import StackImage
+from qmcif_engine.pipeline.results import stack_slabs
 from qmcif_engine.stack import stack as stack_module
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.alignment.warping import align_stack

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from qmcif_engine.config.fusion_config import FusionConfig
-from qmcif_engine.config.presets import PRESETS
+from qmcif_engine.config.fusion_config import PRESETS, FusionConfig
 from qmcif_engine.decision.composition import composition_reach_px
 from qmcif_engine.stack.window import Window, cut_side
 from qmcif_engine.tiles.plan import GRID_PX, chunk_side, find_rule, plan_tiles

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
 from scipy import ndimage
 
 from qmcif_engine.arrays import ComplexArray, FloatArray
-from qmcif_engine.comparison.baselines.baseline import Baseline, each_channel, take_largest
+from qmcif_engine.comparison.baselines import Baseline
 
 FILTER_PX = 8
 N_FILTERS = 32
@@ -40,13 +39,6 @@ RELAXATION = 1.8  # over-relaxation of ADMM, between 1 (none) and 2
 MOST_ITERATIONS = 15
 TOLERANCE = 1e-2
 """Relative residual at which the maps are good enough to decide and to draw."""
-
-
-class _Spectra(NamedTuple):
-    """The filters in the Fourier domain, shape (M, h, w'), and the sum of their squared moduli, shape (h, w')."""
-
-    filters: ComplexArray
-    energy: FloatArray
 
 
 @cache
@@ -73,7 +65,8 @@ def split_layers(plane: FloatArray) -> tuple[FloatArray, FloatArray]:
 def code(detail: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
     """Return the sparse maps of a detail layer, shape (M, h, w): ``min 1/2 |sum d_m * x_m - s|^2 + lambda sum |x_m|_1``."""
     shape = detail.shape
-    spectra = _transform_filters(shape)
+    filters = _transform_filters(shape)
+    energy = (np.abs(filters) ** 2).sum(axis=0)
     target = scipy.fft.rfft2(detail.astype(np.float32))
     # 32 maps of the size of the image: in single precision half the memory
     maps = np.zeros((N_FILTERS, *shape), np.float32)
@@ -83,8 +76,8 @@ def code(detail: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
         # `sought` comes out of the last shrinkage as maps minus multiplier: the right side of the linear step
         spectrum = scipy.fft.rfft2(sought, overwrite_x=True)
         # per frequency a matrix of rank one plus a multiple of the identity, solved in closed form (Sherman and Morrison)
-        share = (target - np.einsum("mhw,mhw->hw", spectra.filters, spectrum)) / (spectra.energy + np.float32(PENALTY))
-        spectrum += spectra.filters.conj() * share
+        share = (target - np.einsum("mhw,mhw->hw", filters, spectrum)) / (energy + np.float32(PENALTY))
+        spectrum += filters.conj() * share
         described = scipy.fft.irfft2(spectrum, s=shape, overwrite_x=True)
         before = maps
         relaxed = np.float32(RELAXATION) * described + np.float32(1 - RELAXATION) * before + multiplier
@@ -101,14 +94,15 @@ def code(detail: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
 def draw(maps: FloatArray) -> FloatArray:
     """Return the layer that sparse maps describe, shape (h, w)."""
     shape = maps.shape[1:]
-    spectrum = (_transform_filters(shape).filters * scipy.fft.rfft2(maps)).sum(axis=0)
+    spectrum = (_transform_filters(shape) * scipy.fft.rfft2(maps)).sum(axis=0)
     layer: FloatArray = scipy.fft.irfft2(spectrum, s=shape)
     return layer
 
 
-def _transform_filters(shape: tuple[int, ...]) -> _Spectra:
-    filters = scipy.fft.rfft2(cosine_filters(), s=shape)
-    return _Spectra(filters, (np.abs(filters) ** 2).sum(axis=0))
+def _transform_filters(shape: tuple[int, ...]) -> ComplexArray:
+    """Return the filters in the Fourier domain, shape (M, h, w')."""
+    filters: ComplexArray = scipy.fft.rfft2(cosine_filters(), s=shape)
+    return filters
 
 
 def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
@@ -126,13 +120,19 @@ def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatAr
     chosen = np.zeros_like(maps[0])
     for number, each in enumerate(maps):
         np.copyto(chosen, each, where=winner == number)
-    fused = take_largest(activity, np.stack([base for base, _ in layers])) + draw(chosen)
+    base = np.take_along_axis(np.stack([base for base, _ in layers]), winner[None], axis=0)[0]
+    fused: FloatArray = base + draw(chosen)
     return fused[MARGIN_PX : MARGIN_PX + height, MARGIN_PX : MARGIN_PX + width]
+
+
+def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
+    """Fuse images, shape (N, C, h, w), channel by channel."""
+    return np.stack([fuse_gray(stack[:, channel], check_cancelled) for channel in range(stack.shape[1])])
 
 
 CONVOLUTIONAL_CODING = Baseline(
     name="csr",
     label="CSR",
     paper="Liu, Chen, Ward and Wang, Image fusion with convolutional sparse representation, IEEE SPL 2016",
-    fuse_planes=each_channel(fuse_gray),
+    fuse_planes=fuse_planes,
 )

@@ -18,7 +18,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 from qmcif_engine.arrays import BoolArray, FloatArray
-from qmcif_engine.comparison.baselines.baseline import Baseline, gray_of
+from qmcif_engine.comparison.baselines import Baseline
 
 N_SCALES = 4
 FOCUS_WINDOW_PX = 17
@@ -37,7 +37,8 @@ def measure_focus(gray: FloatArray) -> FloatArray:
     """Return the focus of each pixel of a gray image, shape (h, w)."""
     focus = np.zeros_like(gray)
     for radius in range(1, N_SCALES + 1):
-        disk = _disk(radius)
+        offsets = np.arange(-radius, radius + 1)
+        disk = offsets[:, None] ** 2 + offsets**2 <= radius**2
         # details brighter than their surroundings, and those darker, that a disk of this radius does not fit into
         bright = gray - ndimage.grey_opening(gray, footprint=disk)
         dark = ndimage.grey_closing(gray, footprint=disk) - gray
@@ -45,12 +46,6 @@ def measure_focus(gray: FloatArray) -> FloatArray:
         focus += np.maximum(bright, dark) / (2 * radius + 1)
     windowed: FloatArray = ndimage.uniform_filter(focus, FOCUS_WINDOW_PX)
     return windowed
-
-
-def _disk(radius: int) -> BoolArray:
-    offsets = np.arange(-radius, radius + 1)
-    disk: BoolArray = offsets[:, None] ** 2 + offsets[None, :] ** 2 <= radius**2
-    return disk
 
 
 def segment(focus: FloatArray) -> BoolArray:
@@ -71,7 +66,7 @@ def segment(focus: FloatArray) -> BoolArray:
 
 def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
     """Fuse images, shape (N, C, h, w)."""
-    regions = segment(np.stack([measure_focus(gray) for gray in gray_of(stack)]))
+    regions = segment(np.stack([measure_focus(gray) for gray in stack.mean(axis=1)]))
     shares = np.empty(regions.shape)
     for number, (image, region) in enumerate(zip(stack, regions, strict=True)):
         check_cancelled()
@@ -101,15 +96,15 @@ def solve_matte(image: FloatArray, known: FloatArray, is_unknown: BoolArray) -> 
     if not is_unknown.any() or min(matte.shape) < MATTING_WINDOW_PX:
         return matte
     laplacian = _matting_laplacian(image, is_unknown)
-    asked, given = np.flatnonzero(is_unknown), np.flatnonzero(~is_unknown)
+    inside, outside = np.flatnonzero(is_unknown), np.flatnonzero(~is_unknown)
     # known pixels move to the right side; only the band is solved for
-    rows = laplacian[asked]
-    right = -(rows[:, given] @ matte.ravel()[given])
-    system = rows[:, asked].tocsc()
+    rows = laplacian[inside]
+    right = -(rows[:, outside] @ matte.ravel()[outside])
+    system = rows[:, inside].tocsc()
     # a region of unknown pixels that touches nothing known stays at one half
     system.setdiag(system.diagonal() + REGULARIZATION**2)
     solved = spsolve(system, right + 0.5 * REGULARIZATION**2)
-    matte.ravel()[asked] = np.clip(solved, 0, 1)
+    matte.ravel()[inside] = np.clip(solved, 0, 1)
     return matte
 
 

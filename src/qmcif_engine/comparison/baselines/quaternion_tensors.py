@@ -11,13 +11,10 @@ weighted by a power of their activities, which for two of them is a sigmoid func
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from qmcif_engine.arrays import ComplexArray, FloatArray
-from qmcif_engine.comparison.baselines.baseline import Baseline
-from qmcif_engine.comparison.baselines.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
+from qmcif_engine.comparison.baselines import Baseline, fuse_patches
 
 PATCH_PX = 8
 STEP_PX = 2
@@ -71,26 +68,19 @@ def weigh(activity: FloatArray) -> FloatArray:
     return weights
 
 
-def fuse_planes(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
-    """Fuse images, shape (N, C, h, w); gray ones count as colors of three equal parts."""
-    height, width = stack.shape[2:]
-    padded = pad_to_patch(stack, side_px=PATCH_PX)
-    grid = plan_patches((padded.shape[2], padded.shape[3]), side_px=PATCH_PX, step_px=STEP_PX)
-    average = PatchAverage(padded.shape[1:], grid)
-    # a row of patches at a time: all patches of an image would be sixteen images
-    for row in range(len(grid.rows)):
-        check_cancelled()
-        patches = cut_row(padded, grid, row)  # (N, C, count, side, side)
-        # a gray image has one channel, which stands for all three
-        by_place = np.broadcast_to(np.moveaxis(patches, 1, 2), (len(patches), patches.shape[2], N_COLORS, PATCH_PX, PATCH_PX))
-        weights = weigh(measure_activity(by_place - by_place.mean(axis=(-2, -1), keepdims=True)))
-        average.add_row(row, np.einsum("np,ncpij->cpij", weights, patches))
-    return average.mean()[:, :height, :width]
+def fuse_row(patches: FloatArray) -> FloatArray:
+    """Fuse patches of shape (N, C, P, s, s); gray ones count as colors of three equal parts."""
+    by_place = np.broadcast_to(np.moveaxis(patches, 1, 2), (len(patches), patches.shape[2], N_COLORS, PATCH_PX, PATCH_PX))
+    weights = weigh(measure_activity(by_place - by_place.mean(axis=(-2, -1), keepdims=True)))
+    fused: FloatArray = np.einsum("np,ncpij->cpij", weights, patches)
+    return fused
 
 
 QUATERNION_TENSORS = Baseline(
     name="qhosvd",
     label="QHOSVD",
     paper="Miao and Kou, Quaternion higher-order singular value decomposition and its applications in color image processing, 2023",
-    fuse_planes=fuse_planes,
+    fuse_planes=lambda stack, check_cancelled: fuse_patches(
+        stack, fuse_row, side_px=PATCH_PX, step_px=STEP_PX, check_cancelled=check_cancelled
+    ),
 )

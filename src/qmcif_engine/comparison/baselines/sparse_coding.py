@@ -7,14 +7,12 @@ orthogonal matching pursuit; of each place the code with the largest sum of modu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
 from qmcif_engine.arrays import FloatArray
-from qmcif_engine.comparison.baselines.baseline import FULL_SCALE, Baseline, each_channel, take_largest
-from qmcif_engine.comparison.baselines.patch_grid import PatchAverage, cut_row, pad_to_patch, plan_patches
+from qmcif_engine.comparison.baselines import FULL_SCALE, Baseline, fuse_patches
 
 PATCH_PX = 8
 STEP_PX = 2
@@ -28,7 +26,6 @@ LARGEST_RESIDUAL = PATCH_PX / FULL_SCALE
 
 MOST_ATOMS = 32
 """Half the samples of a patch: more is no sparse code."""
-
 
 ROUNDING = 1e-9
 """Share of a signal that is taken for rounding."""
@@ -48,91 +45,62 @@ def cosine_dictionary() -> FloatArray:
     return atoms
 
 
-def pursue(signals: FloatArray, atoms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Code signals by orthogonal matching pursuit.
+def pursue(
+    signals: FloatArray, atoms: FloatArray, *, most_atoms: int = MOST_ATOMS, largest_residual: float = LARGEST_RESIDUAL
+) -> FloatArray:
+    """Return sparse codes by orthogonal matching pursuit, shape (P, L): the atom most like the residual, repeatedly, until it is small.
+
+    Rubinstein, Zibulevsky and Elad 2008, *Efficient implementation of the K-SVD algorithm using batch orthogonal matching pursuit*: the
+    energy of the residual and its products with all atoms follow from those of the signal, so that no signal is read again. All signals
+    take a step at once, which scikit-learn's pursuit does one after the other.
 
     Parameters
     ----------
     signals : ndarray of float, shape (P, d)
     atoms : ndarray of float, shape (d, L)
         Columns of unit norm.
-
-    Returns
-    -------
-    activity : ndarray of float, shape (P,)
-        Sum of the moduli of each code.
-    described : ndarray of float, shape (P, d)
-        What each code describes of its signal.
-    """
-    codes = pursue_codes(
-        signals @ atoms, (signals**2).sum(axis=1), atoms.T @ atoms, most_atoms=MOST_ATOMS, largest_rest=LARGEST_RESIDUAL**2
-    )
-    activity: FloatArray = np.abs(codes).sum(axis=1)
-    return activity, codes @ atoms.T
-
-
-def pursue_codes(correlations: FloatArray, energies: FloatArray, gram: FloatArray, *, most_atoms: int, largest_rest: float) -> FloatArray:
-    """Return the sparse codes of signals, shape (P, L): the atom most like what is left, again and again, until little is left.
-
-    Rubinstein, Zibulevsky and Elad 2008, *Efficient implementation of the K-SVD algorithm using batch orthogonal matching pursuit*: the
-    energy of what is left and its products with all atoms follow from those of the signal, so that no signal is looked at again. All
-    signals take a step at once, which scikit-learn's pursuit does one after the other.
-
-    Parameters
-    ----------
-    correlations : ndarray of float, shape (P, L)
-        Products of each signal with each atom.
-    energies : ndarray of float, shape (P,)
-        Squared norms of the signals.
-    gram : ndarray of float, shape (L, L)
-        Products of the atoms, which have unit norm.
-    most_atoms : int
+    most_atoms : int, optional
         Atoms a code may have.
-    largest_rest : float
-        Squared norm of what may be left of a signal.
+    largest_residual : float, optional
+        Norm that a residual may have.
     """
+    correlations, energies, gram = signals @ atoms, (signals**2).sum(axis=1), atoms.T @ atoms
     codes = np.zeros_like(correlations)
-    left, rest, active = correlations, energies, np.arange(len(codes))
+    residual, energy, active = correlations, energies, np.arange(len(codes))
     chosen = np.empty((len(codes), 0), np.intp)
     for _ in range(most_atoms):
-        # where nothing left resembles an atom, another one would only describe rounding
-        goes_on = (rest > largest_rest) & (np.abs(left).max(axis=1) > ROUNDING * np.sqrt(energies[active]))
-        active, left, chosen = active[goes_on], left[goes_on], chosen[goes_on]
+        # where no residual resembles an atom, another one would only describe rounding
+        goes_on = (energy > largest_residual**2) & (np.abs(residual).max(axis=1) > ROUNDING * np.sqrt(energies[active]))
+        active, residual, chosen = active[goes_on], residual[goes_on], chosen[goes_on]
         if not active.size:
             break
-        chosen = np.column_stack([chosen, np.abs(left).argmax(axis=1)])
+        chosen = np.column_stack([chosen, np.abs(residual).argmax(axis=1)])
         products = gram[chosen]
         targets = np.take_along_axis(correlations[active], chosen, axis=1)
         weights = np.linalg.solve(np.take_along_axis(products, chosen[:, None, :], axis=2), targets[..., None])[..., 0]
         codes[active[:, None], chosen] = weights
-        left = correlations[active] - (weights[:, None, :] @ products)[:, 0]
-        rest = energies[active] - (weights * targets).sum(axis=1)
+        residual = correlations[active] - (weights[:, None, :] @ products)[:, 0]
+        energy = energies[active] - (weights * targets).sum(axis=1)
     return codes
 
 
-def fuse_gray(stack: FloatArray, check_cancelled: Callable[[], None]) -> FloatArray:
-    """Fuse gray images, shape (N, h, w)."""
+def fuse_row(patches: FloatArray) -> FloatArray:
+    """Fuse patches of shape (N, C, P, s, s): at each place and channel the one with the largest code is kept."""
+    signals = patches.reshape(*patches.shape[:3], PATCH_PX**2)
+    means = signals.mean(axis=-1, keepdims=True)
     atoms = cosine_dictionary()
-    height, width = stack.shape[1:]
-    padded = pad_to_patch(stack, side_px=PATCH_PX)
-    grid = plan_patches((padded.shape[1], padded.shape[2]), side_px=PATCH_PX, step_px=STEP_PX)
-    average = PatchAverage(padded.shape[1:], grid)
-    for row in range(len(grid.rows)):
-        check_cancelled()
-        patches = cut_row(padded, grid, row).reshape(len(stack), -1, PATCH_PX**2)
-        means = patches.mean(axis=-1, keepdims=True)
-        coded = [pursue(signals, atoms) for signals in patches - means]
-        # the mean of the chosen patch is put back
-        described = np.stack([each for _, each in coded]) + means
-        # one decision for a whole patch, repeated for its samples
-        best = take_largest(np.repeat(np.stack([each for each, _ in coded])[..., None], PATCH_PX**2, axis=-1), described)
-        average.add_row(row, best.reshape(-1, PATCH_PX, PATCH_PX))
-    return average.mean()[:height, :width]
+    codes = pursue((signals - means).reshape(-1, PATCH_PX**2), atoms)
+    winner = np.abs(codes).sum(axis=1).reshape(signals.shape[:3]).argmax(axis=0)
+    # the mean of the chosen patch is put back
+    best: FloatArray = np.take_along_axis((codes @ atoms.T).reshape(signals.shape) + means, winner[None, ..., None], axis=0)[0]
+    return best.reshape(patches.shape[1:])
 
 
 SPARSE_CODING = Baseline(
     name="sr",
     label="SR",
     paper="Yang and Li, Multifocus image fusion and restoration with sparse representation, IEEE TIM 2010",
-    fuse_planes=each_channel(fuse_gray),
+    fuse_planes=lambda stack, check_cancelled: fuse_patches(
+        stack, fuse_row, side_px=PATCH_PX, step_px=STEP_PX, check_cancelled=check_cancelled
+    ),
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qmcif_engine.errors import InvalidImageError
 from qmcif_engine.io.input.frame_source import FramePosition, FrameSource, SourceDescription
-from qmcif_engine.io.metadata.acquisition import AxisPlan, name_axes, plan_axes
+from qmcif_engine.io.metadata.axes import AxisPlan, name_axes, plan_axes
 from qmcif_engine.io.metadata.exif import UPRIGHT, upright_size
 from qmcif_engine.io.remote_path import Location
 from qmcif_engine.stack.image_metadata import ImageMetadata

@@ -52,35 +52,22 @@ def list_files(given: str | Location) -> list[Location]:
         return [path]
     try:
         if path.is_dir() and not is_zarr_folder(path):
-            return _list_folder(path)
+            found = [each for each in path.iterdir() if each.suffix.lower() in IMAGE_SUFFIXES + RAW_SUFFIXES and each.name[0] != "."]
+            needed = f"the folder {str(path)!r} holds no image; files ending in {', '.join(IMAGE_SUFFIXES)} are needed; check its name"
         # brackets are common in names of files
-        if glob.has_magic(str(given)) and not path.exists():
-            return _list_matches(str(given))
-    except ImageFileError:
-        raise
+        elif glob.has_magic(str(given)) and not path.exists():
+            found = [Path(match) for match in glob.glob(str(given))]  # noqa: PTH207 - any root
+            needed = f"no file matches {str(given)!r}; at least 2 images of one scene are needed; check the pattern"
+        else:
+            return [path]
     except OSError as error:
         msg = f"{str(path)!r} cannot be read ({error.strerror or error}); a readable folder is needed; check its name and permissions"
         raise ImageFileError(msg) from error
     except ValueError:  # a null byte: opening the file says so
         return [path]
-    return [path]
-
-
-def _list_folder(folder: Path) -> list[Location]:
-    suffixes = IMAGE_SUFFIXES + RAW_SUFFIXES
-    found = [path for path in folder.iterdir() if path.name.lower().endswith(suffixes) and not path.name.startswith(".")]
     if not found:
-        msg = f"the folder {str(folder)!r} holds no image; files ending in {', '.join(IMAGE_SUFFIXES)} are needed; check its name"
-        raise ImageFileError(msg)
-    return [*sorted(found, key=lambda path: natural_key(path.name))]
-
-
-def _list_matches(pattern: str) -> list[Location]:
-    found = sorted((Path(match) for match in glob.glob(pattern)), key=lambda path: natural_key(str(path)))  # noqa: PTH207 - any root
-    if not found:
-        msg = f"no file matches {pattern!r}; at least 2 images of one scene are needed; check the pattern"
-        raise ImageFileError(msg)
-    return [*found]
+        raise ImageFileError(needed)
+    return [*sorted(found, key=lambda each: natural_key(str(each)))]
 
 
 def choose_frames(names: Sequence[str], *, exclude: Sequence[int | str] = (), order: Sequence[int] | str | None = None) -> list[int]:

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.errors import ImageFileError, InvalidConfigError, InvalidImageError
-from qmcif_engine.io.input.camera_raw import develop_raw, inspect_raw
+from qmcif_engine.io.camera_files import decode_heif, develop_raw, inspect_heif, inspect_raw, recognize_heif
 from qmcif_engine.io.input.file_order import RAW_SUFFIXES, choose_frames, choose_image, is_zarr_folder, list_files
 from qmcif_engine.io.input.file_stack import FileStack, Selection, check_time, choose_channels, select_frames
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSequence, FrameSource, SourceDescription
-from qmcif_engine.io.input.heic_avif import decode_heif, inspect_heif, recognize_heif
 from qmcif_engine.io.input.image_file import (
     ImageFile,
     assemble_image,
@@ -31,8 +30,7 @@ from qmcif_engine.io.input.image_file import (
 from qmcif_engine.io.input.segments import DEFAULT_CACHE_BYTES, DEFAULT_MEMORY_BYTES, OpenFile, SegmentCache
 from qmcif_engine.io.metadata.exif import turn_upright
 from qmcif_engine.io.microscopes.microscope_source import MicroscopeSource, recognize_microscope
-from qmcif_engine.io.png_jpeg.jpeg import JPEG_SIGNATURE, decode_jpeg, inspect_jpeg
-from qmcif_engine.io.png_jpeg.png import PNG_SIGNATURE, decode_png, inspect_png
+from qmcif_engine.io.pictures import JPEG_SIGNATURE, PNG_SIGNATURE, decode_jpeg, decode_png, inspect_jpeg, inspect_png
 from qmcif_engine.io.remote_path import Location, RemotePath
 from qmcif_engine.io.tiff.tiff_source import TiffSource
 from qmcif_engine.stack.deciding import EACH

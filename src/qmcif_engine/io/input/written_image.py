@@ -19,7 +19,7 @@ from qmcif_engine.errors import QmcifError
 from qmcif_engine.io.input.image_file import refuse_content, translate_failures
 from qmcif_engine.io.metadata.ome_xml import parse_ome
 from qmcif_engine.io.tiff.tiff_metadata import read_metadata
-from qmcif_engine.io.tiff.tiff_series import open_checked
+from qmcif_engine.io.tiff.tiff_source import open_checked
 from qmcif_engine.io.zarr.zarr_checks import read_group_attributes
 from qmcif_engine.io.zarr.zarr_source import find_image
 from qmcif_engine.stack.image_metadata import COLOR_NAMES, ImageMetadata
@@ -104,7 +104,7 @@ def _open_store(path: Path) -> WrittenImage:
 
 
 def _arrange(levels: list[da.Array], axes: str, metadata: ImageMetadata) -> WrittenImage:
-    """Return the image with its channels last; those of a color image are told by their names."""
+    """Return the image with its channels last; those of a color image are recognized by their names."""
     names = tuple(name.lower() for name in metadata.channel_names[:3])
     is_dyed = "C" in axes and levels[0].shape[axes.index("C")] > 1 and names not in COLOR_NAMES
     if "C" in axes:

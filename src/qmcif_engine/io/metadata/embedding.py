@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from qmcif_engine.io.metadata.exif import fit_exif
-from qmcif_engine.io.metadata.length_units import convert_length, settle_unit
+from qmcif_engine.io.metadata.units import convert_length, parse_length, parse_unit
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.stack.image_metadata import ImageMetadata
 
-_INCHES_IN_A_METER = 1 / 0.0254
-
 _PROFILE_SPACES = {1: b"GRAY", 3: b"RGB "}
+_LARGEST_PART = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(NamedTuple):
     """Pixels per unit of length, horizontally and vertically."""
 
     horizontal: float
     vertical: float
     unit: Literal["inch", "centimeter"]
 
-    @property
-    def per_meter(self) -> tuple[float, float]:
-        """Pixels per meter, horizontally and vertically."""
-        factor = _INCHES_IN_A_METER if self.unit == "inch" else 100.0
-        return self.horizontal * factor, self.vertical * factor
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedding:
+class Embedding(NamedTuple):
     """What is embedded into a file; None stands for nothing.
 
     Attributes
@@ -51,24 +40,22 @@ class Embedding:
         Name and version of this program.
     """
 
-    profile: bytes | None = None
-    exif: bytes | None = None
-    resolution: Resolution | None = None
-    comment: str | None = None
-    software: str | None = None
-
-
-_LARGEST_PART = 2**31 - 1
+    profile: bytes | None
+    exif: bytes | None
+    resolution: Resolution | None
+    comment: str | None
+    software: str | None
 
 
 def prepare_embedding(content: ImageContent) -> Embedding:
     """Return what the image's metadata and provenance become in a file."""
-    height, width = content.image.shape[:2]
-    exif = content.metadata.exif
+    metadata, profile, (height, width) = content.metadata, content.metadata.icc_profile, content.image.shape[:2]
+    # the color space stands at this place of an ICC profile; readers refuse or misread one for another number of colors
+    fits = profile is not None and profile[16:20] == _PROFILE_SPACES.get(content.n_colors)
     return Embedding(
-        exif=None if exif is None else fit_exif(exif, height=height, width=width),
-        profile=_fitting_profile(content.metadata.icc_profile, content.n_colors),
-        resolution=_settle_resolution(content.metadata),
+        profile=profile if fits else None,
+        exif=None if metadata.exif is None else fit_exif(metadata.exif, height=height, width=width),
+        resolution=_find_resolution(metadata),
         comment=encode_provenance(content.provenance) if content.provenance else None,
         software=name_software(content.provenance),
     )
@@ -81,37 +68,25 @@ def encode_provenance(provenance: Mapping[str, object]) -> str:
 
 
 def name_software(provenance: Mapping[str, object]) -> str | None:
-    """Return the name of this program with the version that provenance tells, or None where it tells none."""
+    """Return the name of this program with the version in the provenance, or None where it has none."""
     version = provenance.get("version")
     return f"napari-qmcif {version}".encode("ascii", "replace").decode() if isinstance(version, str) else None
 
 
-def _fitting_profile(profile: bytes | None, n_colors: int) -> bytes | None:
-    """Return the profile if it is for images of so many colors: readers refuse or misread one that is not."""
-    # the color space stands at this place of an ICC profile
-    if profile is None or profile[16:20] != _PROFILE_SPACES.get(n_colors):
-        return None
-    return profile
-
-
-def _settle_resolution(metadata: ImageMetadata) -> Resolution | None:
+def _find_resolution(metadata: ImageMetadata) -> Resolution | None:
     # what the camera says of printing is kept as it is
     if metadata.dpi is not None and all(is_storable_density(dots) for dots in metadata.dpi):
         return Resolution(*metadata.dpi, unit="inch")
-    unit = settle_unit(metadata.unit)
-    if metadata.pixel_size is None or unit is None or not all(_is_positive(side) for side in metadata.pixel_size):
-        return None
-    sides = [convert_length(side, unit, to="centimeter") for side in metadata.pixel_size]
-    if not all(side and is_storable_density(1 / side) for side in sides):
+    unit = parse_unit(metadata.unit)
+    if metadata.pixel_size is None or unit is None or not all(map(parse_length, metadata.pixel_size)):
         return None
     # sizes are height before width, resolutions horizontal first
-    return Resolution(1 / sides[1], 1 / sides[0], unit="centimeter")
+    down, across = (convert_length(side, unit, to="centimeter") for side in metadata.pixel_size)
+    if not all(side and is_storable_density(1 / side) for side in (down, across)):
+        return None
+    return Resolution(1 / across, 1 / down, unit="centimeter")
 
 
 def is_storable_density(density: float) -> bool:
     """Return whether the fractions of two numbers of 32 bits that files have for a resolution can hold this one."""
     return 1 / _LARGEST_PART <= density <= _LARGEST_PART
-
-
-def _is_positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0

@@ -1,10 +1,13 @@
-"""EXIF blocks and color profiles of cameras, made to fit another image. Pillow reads and writes the blocks."""
+"""EXIF blocks and color profiles of cameras, made to fit another image. Pillow reads and writes the blocks.
+
+Metadata never decide whether an image can be read: what is damaged is left out.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import IO, Any, Literal, TypeVar
+from contextlib import suppress
+from typing import IO, Any
 
 from numpy.typing import NDArray
 from PIL.Image import Exif
@@ -17,10 +20,10 @@ UPRIGHT = 1
 _TRANSPOSED, _ROWS_REVERSED, _COLUMNS_REVERSED = (5, 6, 7, 8), (3, 4, 7, 8), (2, 3, 6, 7)
 
 EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG = 34665, 34853
-CAMERA_TAGS = (271, 272, 306, 315, 33432)
+_CAMERA_TAGS = (271, 272, 306, 315, 33432)
 """Maker, model, time, artist, copyright; the other tags of a first directory describe the file it was in."""
 
-_ORIENTATION_TAG = 274
+ORIENTATION_TAG = 274
 _BOUND_TO_PLACE = (37500, 40965)
 """The note of the camera maker, which holds positions within the block, and the position of a further directory."""
 
@@ -30,22 +33,13 @@ _SIZE_TAGS = {0: (256, 257), EXIF_DIRECTORY_TAG: (40962, 40963)}
 # every ICC profile has "acsp" here, and its own length in front
 _PROFILE_SIGNATURE = slice(36, 40)
 
-_Result = TypeVar("_Result")
-
-
-def _without_damage(read: Callable[[], _Result], *, on_warning: Literal["error", "ignore"] = "error") -> _Result | None:
-    """Return what is read of a block, None where it is damaged: metadata never decide whether an image can be read."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(on_warning)
-        try:
-            return read()
-        except Exception:  # Pillow fails on damaged blocks with any class there is, or warns
-            return None
-
 
 def parse_exif_orientation(exif: bytes) -> int:
     """Return the orientation (1 to 8) stored in an EXIF block; upright where there is none or the block is damaged."""
-    return known_orientation(_without_damage(lambda: _load(exif).get(_ORIENTATION_TAG), on_warning="ignore"))
+    # Pillow fails on damaged blocks with any class there is, or warns
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        return known_orientation(_load(exif).get(ORIENTATION_TAG))
+    return UPRIGHT
 
 
 def fit_exif(exif: bytes, *, height: int, width: int) -> bytes | None:
@@ -58,30 +52,23 @@ def fit_exif(exif: bytes, *, height: int, width: int) -> bytes | None:
     height, width : int
         Size of the image it goes with.
     """
-    return _without_damage(lambda: _fit(_load(exif), height=height, width=width)) if exif else None
-
-
-def _fit(block: Exif, *, height: int, width: int) -> bytes | None:
-    directories = {0: block, **{tag: block.get_ifd(tag) for tag in (EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG) if tag in block}}
-    for tag, names in _SIZE_TAGS.items():
-        directory = directories.get(tag, {})
-        directory.update({name: side for name, side in zip(names, (width, height), strict=True) if name in directory})
-    if _ORIENTATION_TAG in block:
-        block[_ORIENTATION_TAG] = UPRIGHT
-    return _encode(block) if len(block) else None
+    with suppress(Exception), warnings.catch_warnings(action="error"):
+        block = _load(exif)
+        directories = {0: block, **{tag: block.get_ifd(tag) for tag in (EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG) if tag in block}}
+        for tag, names in _SIZE_TAGS.items():
+            directory = directories.get(tag, {})
+            directory.update({name: side for name, side in zip(names, (width, height), strict=True) if name in directory})
+        if ORIENTATION_TAG in block:
+            block[ORIENTATION_TAG] = UPRIGHT
+        return _encode(block) if len(block) else None
+    return None
 
 
 def split_exif(exif: bytes) -> dict[int, dict[int, Any]]:
     """Return what a fitted block says by the tag of its directory, 0 for the first, of which only what cameras say is taken."""
-    return _without_damage(lambda: _split(_load(exif))) or {0: {}}
-
-
-def _split(block: Exif) -> dict[int, dict[int, Any]]:
-    found = {0: {tag: block[tag] for tag in CAMERA_TAGS if tag in block}}
-    for tag in (EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG):
-        entries = {name: value for name, value in block.get_ifd(tag).items() if name not in _BOUND_TO_PLACE} if tag in block else {}
-        found |= {tag: entries} if entries else {}
-    return found
+    with suppress(Exception), warnings.catch_warnings(action="error"):
+        return _split(_load(exif))
+    return {0: {}}
 
 
 def collect_exif(source: TiffFile | IO[bytes]) -> bytes | None:
@@ -92,22 +79,28 @@ def collect_exif(source: TiffFile | IO[bytes]) -> bytes | None:
     source : TiffFile or stream
         Open.
     """
-    return _without_damage(lambda: _collect(source), on_warning="ignore")
-
-
-def _collect(source: TiffFile | IO[bytes]) -> bytes | None:
     stored, block = Exif(), Exif()
-    if isinstance(source, TiffFile):
-        stored.endian, stored.bigtiff = source.byteorder, source.is_bigtiff
-        stored.load_from_fp(source.filehandle, source.pages.first.offset)  # type: ignore[arg-type]
-    else:
-        stored.load_from_fp(source)
-    found = _split(stored)
-    block.endian = "<"
-    block.update(found.pop(0))
-    for tag, entries in found.items():
-        block.get_ifd(tag).update(entries)
-    return _encode(block) if len(block) or found else None
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        if isinstance(source, TiffFile):
+            stored.endian, stored.bigtiff = source.byteorder, source.is_bigtiff
+            stored.load_from_fp(source.filehandle, source.pages.first.offset)  # type: ignore[arg-type]
+        else:
+            stored.load_from_fp(source)
+        found = _split(stored)
+        block.endian = "<"
+        block.update(found.pop(0))
+        for tag, entries in found.items():
+            block.get_ifd(tag).update(entries)
+        return _encode(block) if len(block) or found else None
+    return None
+
+
+def _split(block: Exif) -> dict[int, dict[int, Any]]:
+    found = {0: {tag: block[tag] for tag in _CAMERA_TAGS if tag in block}}
+    for tag in (EXIF_DIRECTORY_TAG, GPS_DIRECTORY_TAG):
+        entries = {name: value for name, value in block.get_ifd(tag).items() if name not in _BOUND_TO_PLACE} if tag in block else {}
+        found |= {tag: entries} if entries else {}
+    return found
 
 
 def _load(exif: bytes) -> Exif:
@@ -156,6 +149,6 @@ def turn_upright(channels: NDArray[Any], orientation: int) -> NDArray[Any]:
     """
     # transposed first: reversals then count rows and columns of the upright image
     upright = channels.swapaxes(0, 1) if orientation in _TRANSPOSED else channels
-    rows = slice(None, None, -1) if orientation in _ROWS_REVERSED else slice(None)
-    columns = slice(None, None, -1) if orientation in _COLUMNS_REVERSED else slice(None)
-    return upright[rows, columns]
+    rows = -1 if orientation in _ROWS_REVERSED else 1
+    columns = -1 if orientation in _COLUMNS_REVERSED else 1
+    return upright[::rows, ::columns]

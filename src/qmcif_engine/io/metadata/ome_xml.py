@@ -1,11 +1,10 @@
-"""OME-XML: read from a TIFF file, taken as hostile, and what tifffile writes of an image."""
+"""OME-XML: read from a TIFF file, whose claims are checked first, and what tifffile writes of an image."""
 
 from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -13,19 +12,17 @@ from xml.etree.ElementTree import Element
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged
 from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MAX_PLANES, MOST_JSON_ITEMS, MOST_XML_ELEMENTS
 from qmcif_engine.io.metadata.embedding import encode_provenance, name_software
-from qmcif_engine.io.metadata.length_units import (
+from qmcif_engine.io.metadata.units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
     UNIT_SYMBOLS,
-    complete_colors,
-    complete_emissions,
-    complete_limits,
-    complete_names,
+    ChannelLook,
+    complete_looks,
+    convert_length,
     parse_length,
-    parse_limits,
-    settle_lengths,
-    settle_nanometers,
-    settle_seconds,
+    parse_unit,
+    to_one_unit,
+    to_seconds,
 )
 from qmcif_engine.io.output.windowed_image import ImageContent
 from qmcif_engine.io.remote_path import Location
@@ -52,52 +49,41 @@ def check_description(text: str, path: Location) -> None:
         raise refuse_damaged(path, f"its description has more than {MOST_JSON_ITEMS} items")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OmeImage:
-    """The first image of a description: its pixels, its name and what it says in words, and the limits of channels that we noted."""
-
-    pixels: Element
-    name: str | None = None
-    description: str | None = None
-    limits: Mapping[str, str] = field(default_factory=dict)
-
-
-def parse_ome(text: str, path: Location) -> OmeImage | None:
-    """Return the description of the first image, once nothing in the text can make a reader take memory on its word.
+def parse_ome(text: str, path: Location) -> ImageMetadata | None:
+    """Return what is said of the first image, once nothing in the text makes a reader take memory for a mere claim.
 
     Every number that tifffile makes a list of is checked here, before tifffile sees it.
 
     Returns
     -------
-    OmeImage or None
-        None where the text is not OME-XML.
+    ImageMetadata or None
+        Whatever makes no sense is left out; None where the text is not OME-XML.
     """
     # as tifffile decides, with or without a prefix of the namespace
     if not text.rstrip().endswith("OME>"):
         return None
-    elements = list(_parse(text, path).iter())
-    if any(_kind(element).startswith("ModuloAlong") for element in elements):
+    root = _parse(text, path)
+    if any(root.find(f".//{{*}}ModuloAlong{axis}") is not None for axis in "ZCT"):
         raise refuse_content(path, given="axes within axes (OME modulo)", needed="plain T, C, Z", remedy="export it without them")
-    pixels = [element for element in elements if _kind(element) == "Pixels"]
+    pixels = root.findall(".//{*}Pixels")
     for element in pixels:
         _check_counts(element, path)
     if not pixels:
         return None
-    owner = next((element for element in elements if _kind(element) == "Image" and pixels[0] in list(element)), None)
-    children = [] if owner is None else list(owner)
-    said = next((child.text for child in children if _kind(child) == "Description" and child.text), None)
-    limits = [element for element in elements if _kind(element) == "MapAnnotation" and element.attrib.get("Namespace") == _LIMITS]
-    return OmeImage(
-        pixels[0],
-        name=None if owner is None else owner.attrib.get("Name", "")[:LONGEST_NAME] or None,
-        description=None if said is None else said[:LONGEST_DESCRIPTION],
-        limits={entry.attrib.get("K", ""): entry.text or "" for entry in limits[0].iter() if _kind(entry) == "M"} if limits else {},
+    # schemas have it in an image; the limits of channels that we noted are in the text's own part
+    image = next((element for element in root.findall(".//{*}Image") if pixels[0] in list(element)), Element("Image"))
+    notes = root.find(f".//{{*}}MapAnnotation[@Namespace='{_LIMITS}']")
+    limits = {} if notes is None else {entry.attrib.get("K", ""): entry.text or "" for entry in notes.findall(".//{*}M")}
+    return replace(
+        _describe_pixels(pixels[0], limits),
+        image_name=image.attrib.get("Name", "")[:LONGEST_NAME] or None,
+        description=(image.findtext("{*}Description") or "")[:LONGEST_DESCRIPTION] or None,
     )
 
 
 def list_image_names(text: str, path: Location) -> list[str]:
     """Return the names of all images in their order, empty where one has none."""
-    return [element.attrib.get("Name", "")[:LONGEST_NAME] for element in _parse(text, path) if _kind(element) == "Image"]
+    return [element.attrib.get("Name", "")[:LONGEST_NAME] for element in _parse(text, path).findall(".//{*}Image")]
 
 
 def _parse(text: str, path: Location) -> Element:
@@ -111,7 +97,7 @@ def _parse(text: str, path: Location) -> Element:
 def _check_counts(pixels: Element, path: Location) -> None:
     try:
         n_planes = math.prod(int(pixels.attrib[f"Size{axis}"]) for axis in "ZCT")
-        counts = [[int(child.attrib.get(name, 0)) for name in _COUNTS] for child in pixels if _kind(child) == "TiffData"]
+        counts = [[int(child.attrib.get(name, 0)) for name in _COUNTS] for child in pixels.findall("{*}TiffData")]
     except (KeyError, ValueError) as error:
         raise refuse_damaged(path, f"its OME-XML gives no sound size: {error}") from error
     # each piece stands for one plane at least, of which tifffile makes entries
@@ -121,27 +107,22 @@ def _check_counts(pixels: Element, path: Location) -> None:
         raise refuse_damaged(path, f"its OME-XML claims {n_planes} planes in {total} pieces")
 
 
-def describe_pixels(image: OmeImage) -> ImageMetadata:
-    """Return pixel size, steps along z and in time, and how channels are named and shown; whatever makes no sense is left out."""
-    pixels = image.pixels
+def _describe_pixels(pixels: Element, limits: dict[str, str]) -> ImageMetadata:
+    """Return pixel size, steps along z and in time, and how channels are named and shown."""
     steps = {axis: parse_length(pixels.attrib.get(f"PhysicalSize{axis}")) for axis in "XYZ"}
     # the default of the schema
     units = {axis: pixels.attrib.get(f"PhysicalSize{axis}Unit", "µm") for axis in "XYZ"}
-    channels = [child.attrib for child in pixels if _kind(child) == "Channel"]
-    wavelengths = [
-        settle_nanometers(channel.get("EmissionWavelength"), channel.get("EmissionWavelengthUnit", "nm")) for channel in channels
+    looks = [
+        ChannelLook(
+            name=channel.attrib.get("Name"),
+            color=_parse_color(channel.attrib.get("Color")),
+            limits=limits.get(f"channel {number}", "").split(),
+            emission_nm=_parse_emission(channel),
+        )
+        for number, channel in enumerate(pixels.findall("{*}Channel"), 1)
     ]
-    limits = [parse_limits(image.limits.get(f"channel {number}", "").split()) for number in range(1, len(channels) + 1)]
-    return replace(
-        settle_lengths(steps, units),
-        image_name=image.name,
-        description=image.description,
-        time_step=settle_seconds(pixels.attrib.get("TimeIncrement"), pixels.attrib.get("TimeIncrementUnit", "s")),
-        channel_names=complete_names([channel.get("Name", "") for channel in channels]),
-        channel_colors=complete_colors([_parse_color(channel.get("Color")) for channel in channels]),
-        channel_limits=complete_limits(limits),
-        channel_emissions_nm=complete_emissions(wavelengths),
-    )
+    time_step = to_seconds(pixels.attrib.get("TimeIncrement"), pixels.attrib.get("TimeIncrementUnit", "s"))
+    return replace(to_one_unit(steps, units), time_step=time_step, **complete_looks(looks))
 
 
 def _parse_color(text: str | None) -> str:
@@ -154,9 +135,10 @@ def _parse_color(text: str | None) -> str:
     return f"#{number >> 8 & 0xFFFFFF:06x}" if -(2**31) <= number < 2**32 else ""
 
 
-def _kind(element: Element) -> str:
-    # without the namespace, which names the version of the schema
-    return element.tag.rpartition("}")[2]
+def _parse_emission(channel: Element) -> float | None:
+    unit = parse_unit(channel.attrib.get("EmissionWavelengthUnit", "nm"))
+    length = parse_length(channel.attrib.get("EmissionWavelength"))
+    return None if length is None or unit is None else convert_length(length, unit, to="nanometer")
 
 
 def describe_for_xml(content: ImageContent, *, axes: str) -> dict[str, Any]:
@@ -173,10 +155,11 @@ def describe_for_xml(content: ImageContent, *, axes: str) -> dict[str, Any]:
     dict
         With an identifier that depends on content and provenance alone, where the library would take time and network address.
     """
-    metadata = content.metadata
+    metadata, image, names = content.metadata, content.image, name_channels(content)
+    identity = f"{tuple(image.shape)} {image.dtype.name} {names} {encode_provenance(content.provenance)}"
     described: dict[str, Any] = {
         "axes": axes,
-        "UUID": str(_identify(content)),
+        "UUID": str(uuid.uuid5(_UUID_NAMESPACE, identity)),
         "Creator": name_software(content.provenance) or "napari-qmcif",
         "Name": metadata.image_name or "image",
     }
@@ -188,11 +171,14 @@ def describe_for_xml(content: ImageContent, *, axes: str) -> dict[str, Any]:
     for axis, length in (("Y", height), ("X", width), ("Z", metadata.z_step if "Z" in axes else None)):
         if length is not None:
             described |= {f"PhysicalSize{axis}": length, f"PhysicalSize{axis}Unit": UNIT_SYMBOLS.get(metadata.unit or "", _UNKNOWN_UNIT)}
-    if metadata.significant_bits is not None and content.image.dtype.kind == "u":
+    if metadata.significant_bits is not None and image.dtype.kind == "u":
         described["SignificantBits"] = metadata.significant_bits
-    channels = _describe_channels(content, are_planes="C" in axes or content.n_channels == 1)
-    if channels:
+    channels = _describe_channels(content) if "C" in axes or content.n_channels == 1 else []
+    if any(channels):
         described["Channel"] = channels
+    elif metadata.channel_names:
+        # one stands for samples side by side
+        described["Channel"] = [{"Name": ", ".join(names)}]
     if len(metadata.channel_limits) == content.n_colors:
         limits = {f"channel {number}": f"{low!r} {high!r}" for number, (low, high) in enumerate(metadata.channel_limits, 1)}
         described["MapAnnotation"] = {"Namespace": _LIMITS} | limits
@@ -201,25 +187,21 @@ def describe_for_xml(content: ImageContent, *, axes: str) -> dict[str, Any]:
     return described
 
 
-def _describe_channels(content: ImageContent, *, are_planes: bool) -> list[dict[str, Any]]:
-    """Return the attributes of every channel, or of the one that stands for samples side by side."""
-    metadata, n_colors = content.metadata, content.n_colors
-    if not are_planes:
-        return [{"Name": ", ".join(name_channels(content))}] if metadata.channel_names else []
-    channels: list[dict[str, Any]] = [{} for _ in range(content.n_channels)]
+def _describe_channels(content: ImageContent) -> list[dict[str, Any]]:
+    """Return the attributes of every channel as far as they are known."""
+    metadata, channels = content.metadata, [dict[str, Any]() for _ in range(content.n_channels)]
     if metadata.channel_names:
         for channel, name in zip(channels, name_channels(content), strict=True):
             channel["Name"] = name
-    if len(metadata.channel_colors) == n_colors:
+    if len(metadata.channel_colors) == content.n_colors:
         for channel, color in zip(channels, metadata.channel_colors, strict=False):
-            # opaque
-            number = int(color[1:], 16) << 8 | 0xFF
-            channel["Color"] = number - 2**32 if number >= 2**31 else number
-    if len(metadata.channel_emissions_nm) == n_colors:
+            # opaque, as a signed number
+            channel["Color"] = int.from_bytes(bytes.fromhex(color[1:]) + b"\xff", "big", signed=True)
+    if len(metadata.channel_emissions_nm) == content.n_colors:
         for channel, wavelength in zip(channels, metadata.channel_emissions_nm, strict=False):
             if wavelength is not None:
                 channel |= {"EmissionWavelength": wavelength, "EmissionWavelengthUnit": "nm"}
-    return channels if any(channels) else []
+    return channels
 
 
 def name_channels(content: ImageContent) -> list[str]:
@@ -232,8 +214,3 @@ def name_channels(content: ImageContent) -> list[str]:
     else:
         names = ["Gray"] if content.n_colors == 1 else [f"Channel {number}" for number in range(1, content.n_colors + 1)]
     return names + ["Alpha"] * content.has_alpha
-
-
-def _identify(content: ImageContent) -> uuid.UUID:
-    shape, dtype = tuple(content.image.shape), content.image.dtype.name
-    return uuid.uuid5(_UUID_NAMESPACE, f"{shape} {dtype} {name_channels(content)} {encode_provenance(content.provenance)}")

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +18,22 @@ from pylibCZIrw import czi
 from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import refuse_content
 from qmcif_engine.io.limits import LARGEST_UNSTORED_BYTES, MAX_MOSAIC_GAPS, MAX_PLANES
-from qmcif_engine.io.metadata.length_units import parse_length
-from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels, parse_hex_color
-from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.io.metadata.units import parse_length
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage
 from qmcif_engine.stack.window import Window
 
 _DTYPES = {"Gray8": "uint8", "Gray16": "uint16", "Gray32Float": "float32", "Bgr24": "uint8", "Bgr48": "uint16", "Bgr96Float": "float32"}
 _N_COLORS = 3
 _SCENE = "S"
+_IMAGE = "Metadata/Information/Image"
 
 
 def list_images(location: Path) -> list[str]:
     """Return the names of the scenes."""
     with czi.open_czi(str(location)) as file:
         numbers = sorted(file.scenes_bounding_rectangle_no_pyramid) or [0]
-        image = _find(file.metadata, "ImageDocument", "Metadata", "Information", "Image")
-        known = _as_list(_find(image, "Dimensions", "S", "Scenes", "Scene"))
-    names = {str(scene.get("@Index", "")): str(scene.get("@Name") or "") for scene in known if isinstance(scene, dict)}
+        scenes = ElementTree.fromstring(file.raw_metadata).iterfind(f"{_IMAGE}/Dimensions/S/Scenes/Scene")
+    names = {scene.get("Index", ""): scene.get("Name", "") for scene in scenes}
     return [names.get(str(number), "") for number in numbers]
 
 
@@ -48,17 +48,24 @@ def describe(location: Path, number: int) -> MicroscopeImage:
         sizes = {axis: end - start for axis, (start, end) in file.total_bounding_box.items() if axis not in (_SCENE, "X", "Y")}
         # further axes, such as phases or illuminations, count where there are several
         sizes = {axis: length for axis, length in sizes.items() if length > 1 or axis in "TZC"}
-        rectangle = _find_rectangle(file, number)[0]
+        rectangle, scene = _find_rectangle(file, number)
         sizes |= {"Y": rectangle.h, "X": rectangle.w} | ({"S": _N_COLORS} if kind.startswith("Bgr") else {})
-        _check_pieces(file, sizes, location, number=number)
-        dtype = np.dtype(_DTYPES[kind])
-        return MicroscopeImage(
-            axes="".join(sizes),
-            shape=tuple(sizes.values()),
-            dtype=dtype,
-            metadata=_describe(file.metadata, dtype),
-            copying=Copying.WORTHWHILE,
-        )
+        _check_pieces(file, sizes, location, scene=scene)
+        root = ElementTree.fromstring(file.raw_metadata)
+    # in meters
+    steps = {entry.get("Id"): parse_length(entry.findtext("Value")) for entry in root.iterfind("Metadata/Scaling/Items/Distance")}
+    channels = root.findall(f"{_IMAGE}/Dimensions/Channels/Channel")
+    shown = {entry.get("Id"): entry.findtext("Color") for entry in root.iterfind("Metadata/DisplaySetting/Channels/Channel")}
+    n_bits = root.findtext(f"{_IMAGE}/ComponentBitCount", "")
+    return MicroscopeImage(
+        sizes=sizes,
+        dtype=np.dtype(_DTYPES[kind]),
+        steps={axis: step * 1e6 if (step := steps.get(axis)) else None for axis in "XYZ"},
+        names=[channel.get("Name", "") for channel in channels],
+        colors=[_parse_color(shown.get(channel.get("Id")) or channel.findtext("Color")) for channel in channels],
+        n_bits=int(n_bits) if n_bits.isdecimal() else 0,
+        copying=Copying.WORTHWHILE,
+    )
 
 
 def read(location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
@@ -83,9 +90,8 @@ def _find_rectangle(file: czi.CziReader, number: int) -> tuple[czi.Rectangle, in
     return scenes[scene], scene
 
 
-def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path, *, number: int) -> None:
+def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path, *, scene: int | None) -> None:
     """Refuse a scene of which planes are missing, for which the library gives black, or that hardly has any pixels."""
-    scene = _find_rectangle(file, number)[1]
     axes = [axis for axis in sizes if axis not in "YXS"]
     found: set[tuple[int, ...]] = set()
     n_stored = 0
@@ -107,42 +113,13 @@ def _check_pieces(file: czi.CziReader, sizes: Mapping[str, int], location: Path,
         given = f"pieces of {n_stored} pixels in a scene of {n_pixels}"
         raise refuse_content(location, given=given, needed="a mosaic without such gaps", remedy="export the pieces on their own")
     if len(found) < n_planes:
-        lengths = ", ".join(f"{axis} {sizes[axis]}" for axis in axes)
+        given = f"{len(found)} of {n_planes} planes ({', '.join(f'{axis} {sizes[axis]}' for axis in axes)}) of this scene"
         remedy = "choose another scene with --image (image=), or export those that were recorded"
-        given = f"{len(found)} of {n_planes} planes ({lengths}) of this scene"
         raise refuse_content(location, given=given, needed="each of them", remedy=remedy)
 
 
-def _describe(tree: object, dtype: np.dtype[Any]) -> ImageMetadata:
-    """Return what the XML of a file says; whatever makes no sense is left out."""
-    root = _find(tree, "ImageDocument", "Metadata")
-    steps: dict[str, float | None] = {}
-    for entry in _as_list(_find(root, "Scaling", "Items", "Distance")):
-        meters = parse_length(_find(entry, "Value"))
-        # CZI gives meters
-        steps[str(_find(entry, "@Id"))] = None if meters is None else meters * 1e6
-    channels = _as_list(_find(root, "Information", "Image", "Dimensions", "Channels", "Channel"))
-    shown = {str(_find(entry, "@Id")): entry for entry in _as_list(_find(root, "DisplaySetting", "Channels", "Channel"))}
-    colors = [parse_hex_color(_find(shown.get(str(_find(channel, "@Id"))), "Color") or _find(channel, "Color")) for channel in channels]
-    bits = _find(root, "Information", "Image", "ComponentBitCount")
-    return describe_channels(
-        {axis: steps.get(axis) for axis in "XYZ"},
-        names=[str(_find(channel, "@Name") or "") for channel in channels],
-        colors=colors,
-        n_bits=int(bits) if isinstance(bits, str) and bits.isdecimal() else 0,
-        dtype=dtype,
-    )
-
-
-def _find(tree: object, *names: str) -> Any:  # noqa: ANN401 - whatever the XML holds there
-    """Return what a tree of tables holds under a row of names, None where one of them is missing."""
-    for name in names:
-        tree = tree.get(name) if isinstance(tree, dict) else None
-    return tree
-
-
-def _as_list(value: object) -> list[Any]:
-    """Return what XML has once or several times as a list."""
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
+def _parse_color(text: str | None) -> str:
+    """Return a color as ``#rrggbb`` from a text with or without opacity in front; empty for anything else."""
+    digits = (text or "").removeprefix("#").lower()
+    is_color = len(digits) in (6, 8) and all(digit in "0123456789abcdef" for digit in digits)
+    return f"#{digits[-6:]}" if is_color else ""

@@ -14,9 +14,7 @@ import numpy as np
 from liffile import LifFile, LifImage, LifImageABC
 from numpy.typing import NDArray
 
-from qmcif_engine.io.metadata.length_units import parse_length
-from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
-from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage
 from qmcif_engine.stack.window import Window
 
 _TILE = "M"
@@ -44,18 +42,21 @@ def describe(location: Path, number: int) -> MicroscopeImage:
     with LifFile(location) as file:
         image, _ = _find(file, number)
         sizes = {axis: int(length) for axis, length in image.sizes.items() if axis != _TILE}
-        block, n_bytes = image.memory_block, math.prod(image.shape) * image.dtype.itemsize
-        # scans may lie along X and Z: the last two axes are what is stored as a plane
-        frame = [axis for axis in sizes if axis != "S"]
+        block, channels = image.memory_block, image.xml_element.findall("./Data/Image/ImageDescription/Channels/ChannelDescription")
+        # one depth for all channels, else none is known
+        bits = {channel.attrib.get("Resolution", "") for channel in channels}
         return MicroscopeImage(
-            axes="".join(sizes),
-            shape=tuple(sizes.values()),
+            sizes=sizes,
             dtype=np.dtype(image.dtype),
-            metadata=_describe(image),
-            needed_bytes=n_bytes,
+            steps={axis: _measure_step(image.coords.get(axis)) for axis in "XYZ"},
+            names=[channel.findtext("./ChannelProperty[Key='DyeName']/Value") or "" for channel in channels],
+            colors=[_COLORS.get(channel.attrib.get("LUTName", "").lower(), "") for channel in channels],
+            n_bits=int(bits.pop()) if len(bits) == 1 and min(bits).isdecimal() else 0,
+            needed_bytes=math.prod(image.shape) * image.dtype.itemsize,
             # no more than the file really has behind the beginning of the block
             stored_bytes=min(int(block.size), max(location.stat().st_size - int(block.offset), 0)),
-            plane_axes="".join(frame[-2:]),
+            # scans may lie along X and Z: the last two axes are what is stored as a plane
+            plane_axes="".join(axis for axis in sizes if axis != "S")[-2:],
         )
 
 
@@ -93,25 +94,9 @@ def _name_tiles(image: LifImageABC) -> list[str]:
     return [f"{image.path}, tile {tile + 1}" for tile in range(n_tiles)] if n_tiles > 1 else [str(image.path)]
 
 
-def _describe(image: LifImageABC) -> ImageMetadata:
-    steps = {axis: _measure_step(image.coords.get(axis)) for axis in "XYZ"}
-    channels = image.xml_element.findall("./Data/Image/ImageDescription/Channels/ChannelDescription")
-    colors = [_COLORS.get(channel.attrib.get("LUTName", "").lower(), "") for channel in channels]
-    names = [next((value.text or "" for key, value in _list_properties(channel) if key.text == "DyeName"), "") for channel in channels]
-    # one depth for all channels, else none is known
-    bits = {channel.attrib.get("Resolution", "") for channel in channels}
-    n_bits = int(bits.pop()) if len(bits) == 1 and next(iter(bits)).isdecimal() else 0
-    return describe_channels(steps, names=names, colors=colors, n_bits=n_bits, dtype=image.dtype)
-
-
-def _list_properties(channel: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - an element of whichever XML library reads the file
-    found = [(entry.find("Key"), entry.find("Value")) for entry in channel.findall("./ChannelProperty")]
-    return [(key, value) for key, value in found if key is not None and value is not None]
-
-
 def _measure_step(places: NDArray[Any] | None) -> float | None:
     """Return the distance of neighbors along an axis in micrometers, from their places in meters."""
     if places is None or len(places) < 2:
         return None
     # over the whole axis: single places are rounded
-    return parse_length(abs(float(places[-1] - places[0])) / (len(places) - 1) * 1e6)
+    return abs(float(places[-1] - places[0])) / (len(places) - 1) * 1e6

@@ -1,6 +1,10 @@
 """Images of the files of microscopes as frames, each kind of file through the library made for it.
 
-The libraries are an extra: ``pip install "napari-qmcif[microscopes]"``. None is loaded before its kind of file occurs.
+The libraries are an extra: ``pip install "napari-qmcif[microscopes]"``. None is loaded before its kind of file occurs. The modules beside
+this one have the same three functions, each of which opens the file for a moment, in any thread and process: `list_images` returns a name
+for each image, scene or position, empty where it has none; `describe` a `MicroscopeImage`; `read` a window of several planes, shape (h,
+w) or (h, w, S) each, whose places are the index along every axis but rows, columns and samples. Its `rows` is the axis that rows go
+along: that of the plane, or of a volume cut another way.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +26,8 @@ from qmcif_engine.io.input.file_order import choose_image
 from qmcif_engine.io.input.frame_source import Copying, FramePosition, FrameSource
 from qmcif_engine.io.input.image_file import check_claimed_size, load_extra, refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.limits import MAX_PIXELS, MAX_PLANES, MAX_WINDOWED_PIXELS
-from qmcif_engine.io.metadata.acquisition import AxisPlan, describe_axes, name_axes, plan_axes
-from qmcif_engine.io.metadata.length_units import settle_lengths
+from qmcif_engine.io.metadata.axes import AxisPlan, describe_axes, name_axes, plan_axes
+from qmcif_engine.io.metadata.units import LONGEST_NAME, parse_length, to_one_unit
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.window import Window
 
@@ -41,20 +46,10 @@ _CZI = FileKind("a Zeiss CZI file", "pylibCZIrw", "czi")
 _ND2 = FileKind("a Nikon ND2 file", "nd2", "nd2_file")
 _LIF = FileKind("a Leica LIF file", "liffile", "lif")
 
-_UNREAD = {
-    ".oib": "Olympus",
-    ".oif": "Olympus",
-    ".oir": "Olympus",
-    ".vsi": "Olympus",
-    ".zvi": "Zeiss",
-    ".lof": "Leica",
-    ".xlef": "Leica",
-    ".ims": "Imaris",
-    ".dv": "DeltaVision",
-    ".mrxs": "3DHISTECH",
-    ".dm3": "Gatan",
-    ".dm4": "Gatan",
-}
+_UNREAD = {".oib": "Olympus", ".oif": "Olympus", ".oir": "Olympus", ".vsi": "Olympus", ".zvi": "Zeiss", ".lof": "Leica", ".xlef": "Leica"}
+_UNREAD |= {".ims": "Imaris", ".dv": "DeltaVision", ".mrxs": "3DHISTECH", ".dm3": "Gatan", ".dm4": "Gatan"}
+"""Suffixes of what no library is used for, with the program that writes it."""
+
 _IMAGE_SIGNATURES = (b"\x89PNG", b"\xff\xd8", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -91,13 +86,17 @@ class MicroscopeImage:
 
     Attributes
     ----------
-    axes : str
-        One letter an axis: T, C, Z, Y, X, S (samples of a pixel), or another one.
-    shape : tuple of int
+    sizes : dict
+        Length of every axis, named by a letter: T, C, Z, Y, X, S (samples of a pixel), or another one.
+    dtype : dtype
+    steps : mapping
+        Micrometers from one sample to the next along X, Y and Z.
+    names, colors : sequence of str
+        Of the channels, empty where one has none; colors as ``#rrggbb``.
+    n_bits : int
+        How many bits of each sample are used; 0 where the file does not say it.
     plane_axes : str
         Rows and columns of what the library reads at once.
-    dtype : dtype
-    metadata : ImageMetadata
     needed_bytes : int
         What the file has to hold for it at least; 0 where its samples are compressed.
     stored_bytes : int
@@ -106,39 +105,37 @@ class MicroscopeImage:
         Whether planes can be read by window.
     """
 
-    axes: str
-    shape: tuple[int, ...]
+    sizes: dict[str, int]
     dtype: np.dtype[Any]
-    metadata: ImageMetadata
+    steps: Mapping[str, float | None]
+    names: Sequence[str]
+    colors: Sequence[str]
+    n_bits: int
     needed_bytes: int = 0
     stored_bytes: int = 0
     plane_axes: str = "YX"
     copying: Copying = Copying.NEEDED
 
+    @property
+    def axes(self) -> str:
+        """One letter an axis."""
+        return "".join(self.sizes)
 
-class MicroscopeReader(Protocol):
-    """A module that asks a library; it keeps no file open, so that it can be used in any thread and process."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of every axis."""
+        return tuple(self.sizes.values())
 
-    def list_images(self, location: Path) -> list[str]:
-        """Return a name for each image, scene or position of a file; empty where it has none."""
-
-    def describe(self, location: Path, number: int) -> MicroscopeImage:
-        """Return what the file says of one of its images."""
-
-    def read(self, location: Path, number: int, *, places: Sequence[Mapping[str, int]], rows: str, window: Window) -> list[NDArray[Any]]:
-        """Return a window of several planes, shape (h, w) or (h, w, S) each.
-
-        Parameters
-        ----------
-        location : Path
-        number : int
-            Which image.
-        places : sequence of mapping
-            The index along every axis of the image but rows, columns and samples.
-        rows : str
-            The axis that rows go along: that of the plane, or of a volume cut another way.
-        window : Window
-        """
+    @property
+    def metadata(self) -> ImageMetadata:
+        """What is known of the image beside its samples; what is incomplete is left out."""
+        is_depth = self.dtype.kind == "u" and 0 < self.n_bits < 8 * self.dtype.itemsize
+        return replace(
+            to_one_unit({axis: parse_length(step) for axis, step in self.steps.items()}, dict.fromkeys("XYZ", "µm")),
+            channel_names=tuple(name[:LONGEST_NAME] for name in self.names) if all(self.names) else (),
+            channel_colors=tuple(self.colors) if all(self.colors) else (),
+            significant_bits=self.n_bits if is_depth else None,
+        )
 
 
 class MicroscopeSource(FrameSource):
@@ -158,17 +155,16 @@ class MicroscopeSource(FrameSource):
 
     def __init__(self, path: Path, kind: FileKind, *, image: int | str | None = None, axes: str | None = None) -> None:
         self._path, self._location = path, path.absolute()
-        otherwise = "export the stack as OME-TIFF"
-        load_extra(kind.library, path, kind=kind.name, extra="microscopes", otherwise=otherwise)
+        load_extra(kind.library, path, kind=kind.name, extra="microscopes", otherwise="export the stack as OME-TIFF")
         self._module = f"qmcif_engine.io.microscopes.{kind.module}"
         self._stamp = _take_stamp(path)
-        names = translate_failures(lambda _: self._reader.list_images(self._location), path)
+        names = self._reader.list_images(self._location)
         if not names:
             raise refuse_content(path, given="no image", needed="at least one", remedy="check what was saved in it")
         self._number = choose_image(names, image, path=path)
-        found = translate_failures(lambda _: self._reader.describe(self._location, self._number), path)
+        found: MicroscopeImage = self._reader.describe(self._location, self._number)
         label = repr(str(path)) if len(names) == 1 else f"{str(path)!r} ({names[self._number] or self._number + 1})"
-        self._plan, self._file_axes = _settle_axes(found, label, axes)
+        self._plan, self._file_axes = _match_axes(found, label, axes)
         self._rows = self._file_axes[self._plan.axes.index("Y")]
         # a cut across the planes reads a row of each of them: once is enough
         self.copying = found.copying if self._rows == found.plane_axes[0] else Copying.NEEDED
@@ -179,31 +175,25 @@ class MicroscopeSource(FrameSource):
         self.description = describe_frames(self._plan, label, dtype=found.dtype, metadata=metadata, paths=(path,))
 
     @property
-    def _reader(self) -> MicroscopeReader:
+    def _reader(self) -> ModuleType:
         # modules cannot be sent to another process
-        return cast("MicroscopeReader", import_module(self._module))
+        return import_module(self._module)
 
     def read(self, position: FramePosition, window: Window, channels: Sequence[int]) -> NDArray[Any]:
         """Return one window of some channels of a frame."""
         n_samples = self._plan.length("S")
         places = sorted({channel // n_samples for channel in channels})
-        planes = dict(zip(places, self._read(position, places, window), strict=True))
+        read = translate_failures(lambda _: self._read(position, places, window), self._path)
+        planes = dict(zip(places, read, strict=True))
         return np.stack([planes[channel // n_samples][:, :, channel % n_samples] for channel in channels], axis=-1)
-
-    def decode(self, position: FramePosition) -> NDArray[Any]:
-        """Return a frame with all its channels."""
-        found = self.description
-        return self.read(position, Window(0, 0, found.height, found.width), range(found.n_channels))
 
     def _read(self, position: FramePosition, places: Sequence[int], window: Window) -> list[NDArray[Any]]:
         # the header was read once; another file would be read by its numbers
-        if translate_failures(lambda _: _take_stamp(self._location), self._path) != self._stamp:
+        if _take_stamp(self._location) != self._stamp:
             raise refuse_damaged(self._path, "it was changed after it was opened")
         letters = dict(zip(self._plan.axes, self._file_axes, strict=True))
         indices = [{letters[axis]: step for axis, step in self._plan.locate(position, place).items()} for place in places]
-        planes = translate_failures(
-            lambda _: self._reader.read(self._location, self._number, places=indices, rows=self._rows, window=window), self._path
-        )
+        planes = self._reader.read(self._location, self._number, places=indices, rows=self._rows, window=window)
         shape = (*window.shape, self._plan.length("S"))
         for plane in planes:
             # the library is not trusted to return what it described
@@ -212,26 +202,24 @@ class MicroscopeSource(FrameSource):
         return [plane.reshape(shape).astype(self.description.dtype, copy=False) for plane in planes]
 
 
-def _settle_axes(found: MicroscopeImage, label: str, wanted: str | None) -> tuple[AxisPlan, str]:
+def _match_axes(found: MicroscopeImage, label: str, wanted: str | None) -> tuple[AxisPlan, str]:
     """Return the meaning of every axis, and what the file calls the axes of the plan, in its order."""
     if wanted is None and "Y" not in found.axes:
-        message = f"{label} has the axes {describe_axes(found.axes, found.shape)}, a section along {' and '.join(found.plane_axes)}"
-        raise _refuse_section(message)
+        raise _refuse_section(found, label, f"a section along {' and '.join(found.plane_axes)}")
     named, lengths = name_axes(label, shape=found.shape, found=found.axes, wanted=wanted)
     plan = plan_axes(label, named, lengths)
     is_whole = len(named) == len(found.axes)
     kept = [axis for axis, length in zip(found.axes, found.shape, strict=True) if is_whole or length > 1 or axis in "YX"]
-    file_axes = "".join(kept)
-    if file_axes[named.index("X")] != found.plane_axes[1] or ("S" in found.axes and file_axes[named.index("S")] != "S"):
-        message = f"{label} has the axes {describe_axes(found.axes, found.shape)}, of which {wanted!r} makes columns or samples others"
-        raise _refuse_section(message)
-    return plan, file_axes
+    if kept[named.index("X")] != found.plane_axes[1] or ("S" in found.axes and kept[named.index("S")] != "S"):
+        raise _refuse_section(found, label, f"of which {wanted!r} makes columns or samples others")
+    return plan, "".join(kept)
 
 
-def _refuse_section(message: str) -> InvalidImageError:
+def _refuse_section(found: MicroscopeImage, label: str, reason: str) -> InvalidImageError:
     """Return the error for planes that are no images of one focus each."""
+    remedy = "choose another image with --image (image=), or name the axes with --axes (axes=)"
     return InvalidImageError(
-        f"{message}; images along Y and X are needed: choose another image with --image (image=), or name the axes with --axes (axes=)"
+        f"{label} has the axes {describe_axes(found.axes, found.shape)}, {reason}; images along Y and X are needed: {remedy}"
     )
 
 
@@ -251,22 +239,3 @@ def _check_size(found: MicroscopeImage, plan: AxisPlan, path: Path, *, is_whole:
 def _take_stamp(location: Path) -> tuple[int, int]:
     status = location.stat()
     return status.st_size, status.st_mtime_ns
-
-
-def parse_hex_color(text: object) -> str:
-    """Return a color as ``#rrggbb`` from a text with or without opacity in front; empty for anything else."""
-    digits = text.removeprefix("#").lower() if isinstance(text, str) else ""
-    is_color = len(digits) in (6, 8) and all(digit in "0123456789abcdef" for digit in digits)
-    return f"#{digits[-6:]}" if is_color else ""
-
-
-def describe_channels(
-    steps: Mapping[str, float | None], *, names: Sequence[str], colors: Sequence[str], n_bits: int, dtype: np.dtype[Any]
-) -> ImageMetadata:
-    """Return metadata from steps in micrometers and from names, colors and bits of channels; what is incomplete is left out."""
-    return replace(
-        settle_lengths(steps, dict.fromkeys("XYZ", "µm")),
-        channel_names=tuple(name[:256] for name in names) if names and all(names) else (),
-        channel_colors=tuple(colors) if colors and all(colors) else (),
-        significant_bits=n_bits if dtype.kind == "u" and 0 < n_bits < 8 * dtype.itemsize else None,
-    )

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmcif_engine.io.input.image_file import refuse_damaged
-from qmcif_engine.io.metadata.length_units import parse_length
-from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage, describe_channels
-from qmcif_engine.stack.image_metadata import ImageMetadata
+from qmcif_engine.io.microscopes.microscope_source import MicroscopeImage
 from qmcif_engine.stack.window import Window
 
 _POSITION = "P"
@@ -38,15 +36,17 @@ def describe(location: Path, number: int) -> MicroscopeImage:
     """Return what the file says of a position."""
     del number
     with nd2.ND2File(location) as file:
-        sizes = {axis: int(length) for axis, length in file.sizes.items() if axis != _POSITION}
+        size, channels = file.voxel_size(), [entry.channel for entry in file.metadata.channels or []]
         n_bytes = math.prod(int(length) for length in file.sizes.values()) * np.dtype(file.dtype).itemsize
-        is_packed = file.attributes.compressionType is not None
         return MicroscopeImage(
-            axes="".join(sizes),
-            shape=tuple(sizes.values()),
+            sizes={axis: int(length) for axis, length in file.sizes.items() if axis != _POSITION},
             dtype=np.dtype(file.dtype),
-            metadata=_describe(file),
-            needed_bytes=0 if is_packed else n_bytes,
+            # the library gives a step for a single plane too
+            steps={"X": size.x, "Y": size.y, "Z": size.z if "Z" in file.sizes else None},
+            names=[str(channel.name or "") for channel in channels],
+            colors=[f"#{channel.color.r:02x}{channel.color.g:02x}{channel.color.b:02x}" for channel in channels],
+            n_bits=int(file.attributes.bitsPerComponentSignificant),
+            needed_bytes=n_bytes if file.attributes.compressionType is None else 0,
         )
 
 
@@ -78,20 +78,3 @@ def _cut(file: nd2.ND2File, frame_number: int, place: Mapping[str, int], window:
     samples = frame[window.slices]
     # Nikon stores blue first
     return np.array(samples[..., ::-1] if file.is_rgb and samples.shape[-1] == _N_COLORS else samples)
-
-
-def _describe(file: nd2.ND2File) -> ImageMetadata:
-    size = file.voxel_size()
-    steps = {axis: parse_length(float(length)) for axis, length in (("X", size.x), ("Y", size.y), ("Z", size.z))}
-    # the library gives a step for a single plane too
-    if "Z" not in file.sizes:
-        steps["Z"] = None
-    channels = [entry.channel for entry in file.metadata.channels or []]
-    colors = [f"#{channel.color.r:02x}{channel.color.g:02x}{channel.color.b:02x}" for channel in channels]
-    return describe_channels(
-        steps,
-        names=[str(channel.name or "") for channel in channels],
-        colors=colors,
-        n_bits=int(file.attributes.bitsPerComponentSignificant),
-        dtype=np.dtype(file.dtype),
-    )

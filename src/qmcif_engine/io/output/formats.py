@@ -26,10 +26,9 @@ from qmcif_engine.io.output.windowed_image import (
     count_blocks,
     join_contents,
 )
-from qmcif_engine.io.png_jpeg.jpeg import encode_jpeg
-from qmcif_engine.io.png_jpeg.png import encode_png
+from qmcif_engine.io.pictures import encode_jpeg, encode_png
 from qmcif_engine.io.remote_path import Location, RemotePath
-from qmcif_engine.io.tiff.tiled_tiff import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
+from qmcif_engine.io.tiff.tiff_writer import count_ome_tiff_blocks, count_tiff_blocks, write_ome_tiff, write_tiff
 from qmcif_engine.io.zarr.zarr_writer import count_chunks, write_ome_zarr
 from qmcif_engine.stack.image_metadata import ImageMetadata, name_planes
 from qmcif_engine.stack.samples import SUPPORTED_DTYPES
@@ -39,7 +38,6 @@ _Location = TypeVar("_Location", bound="Location")
 LARGEST_WHOLE_PIXELS = 2**28
 """Pixels of the largest image that is written in a format which needs it whole in memory."""
 
-_EVERY_DTYPE = SUPPORTED_DTYPES
 _LONGEST_SIDE_PX = 2**31 - 1
 
 
@@ -54,13 +52,11 @@ class OutputFormat:
     dtypes : tuple of str
         Names of the sample types.
     holds_alpha : bool
-    holds_channels : bool
-        Whether channels may be other than gray or RGB.
-    largest_side_px, largest_n_pixels : int
+    largest_side_px : int
     is_store : bool
         Whether it is a folder rather than a file.
     holds_stacks : bool
-        Whether images can lie along an axis in it.
+        Whether images can lie along an axis in it. The others hold one image, gray or RGB, which must be in memory as a whole.
     write : callable
         Writes a content into an open file or, for a store, as a folder.
     count_blocks : callable
@@ -69,19 +65,13 @@ class OutputFormat:
 
     name: str
     suffixes: tuple[str, ...]
-    dtypes: tuple[str, ...] = _EVERY_DTYPE
+    dtypes: tuple[str, ...] = SUPPORTED_DTYPES
     holds_alpha: bool = True
-    holds_channels: bool = True
     largest_side_px: int = _LONGEST_SIDE_PX
-    largest_n_pixels: int = _LONGEST_SIDE_PX**2
     is_store: bool = False
     holds_stacks: bool = True
     write: Callable[..., None]
-    count_blocks: Callable[[ImageContent], int]
-
-
-def _count_whole(content: ImageContent) -> int:
-    return count_blocks(content.image.shape)
+    count_blocks: Callable[[ImageContent], int] = lambda content: count_blocks(content.image.shape)
 
 
 _PLAIN_FORMATS = (
@@ -89,24 +79,18 @@ _PLAIN_FORMATS = (
         name="PNG",
         suffixes=(".png",),
         dtypes=("uint8", "uint16"),
-        holds_channels=False,
         holds_stacks=False,
         largest_side_px=LARGEST_PNG_SIDE_PX,
-        largest_n_pixels=LARGEST_WHOLE_PIXELS,
         write=encode_png,
-        count_blocks=_count_whole,
     ),
     OutputFormat(
         name="JPEG",
         suffixes=(".jpg", ".jpeg"),
         dtypes=("uint8",),
         holds_alpha=False,
-        holds_channels=False,
         holds_stacks=False,
         largest_side_px=LARGEST_JPEG_SIDE_PX,
-        largest_n_pixels=LARGEST_WHOLE_PIXELS,
         write=encode_jpeg,
-        count_blocks=_count_whole,
     ),
     OutputFormat(name="TIFF", suffixes=(".tif", ".tiff"), write=write_tiff, count_blocks=count_tiff_blocks),
 )
@@ -133,31 +117,6 @@ def choose_format(target: Location) -> OutputFormat:
     raise OutputError(msg)
 
 
-def check_content(target: Location, *, dtype: np.dtype[Any] | None, has_alpha: bool, shape: tuple[int, ...] = (1, 1)) -> None:
-    """Refuse content that the target's format cannot hold.
-
-    Parameters
-    ----------
-    target : Path
-        Names the format by its suffix.
-    dtype : dtype or None
-        Sample type, None where not yet known.
-    has_alpha : bool
-        Whether alpha goes with the samples.
-    shape : tuple of int, optional
-        Height, width and, where there is more than one, channels without alpha.
-
-    Raises
-    ------
-    OutputError
-        Naming a format that can.
-    """
-    reason = _find_fault(choose_format(target), dtype, has_alpha=has_alpha, shape=shape)
-    if reason is not None:
-        msg = f"{str(target)!r} would have {reason}; {_find_remedy(dtype, has_alpha=has_alpha, shape=shape)}"
-        raise OutputError(msg)
-
-
 def _find_fault(chosen: OutputFormat, dtype: np.dtype[Any] | None, *, has_alpha: bool, shape: tuple[int, ...]) -> str | None:
     """Return what a format cannot hold of an image, None where it can hold all of it."""
     (height, width), channels = shape[:2], shape[2:]
@@ -165,12 +124,12 @@ def _find_fault(chosen: OutputFormat, dtype: np.dtype[Any] | None, *, has_alpha:
         return f"to hold {dtype.name} samples; {chosen.name} holds {', '.join(chosen.dtypes)}"
     if has_alpha and not chosen.holds_alpha:
         return f"to hold alpha; {chosen.name} has none"
-    if not chosen.holds_channels and channels not in ((), (3,)):
+    if not chosen.holds_stacks and channels not in ((), (3,)):
         return f"to hold {channels[0]} channels; {chosen.name} holds gray or RGB"
     if max(height, width) > chosen.largest_side_px:
         return f"a side of {max(height, width)} pixels; {chosen.name} holds at most {chosen.largest_side_px}"
-    if height * width > chosen.largest_n_pixels:
-        return f"{width} x {height} pixels; as {chosen.name} at most {chosen.largest_n_pixels} are written, which must be held in memory"
+    if not chosen.holds_stacks and height * width > LARGEST_WHOLE_PIXELS:
+        return f"{width} x {height} pixels; as {chosen.name} at most {LARGEST_WHOLE_PIXELS} are written, which must be held in memory"
     return None
 
 
@@ -282,6 +241,7 @@ def check_target(
     samples_dtype: DTypeLike | None = None,
     has_alpha: bool = False,
     shape: tuple[int, ...] = (1, 1),
+    makes_folder: bool = False,
 ) -> None:
     """Refuse a target that ``write_image`` or ``place_contents`` would refuse, before any work is spent on what goes there.
 
@@ -297,10 +257,21 @@ def check_target(
         Whether alpha will be written with it.
     shape : tuple of int, optional
         Height, width and, where there is more than one, channels without alpha, where already known.
+    makes_folder : bool, optional
+        See `qmcif_engine.io.output.placement.check_place`.
+
+    Raises
+    ------
+    OutputError
+        With a format or place that can.
     """
     target = path if isinstance(path, RemotePath) else Path(path)
-    check_content(target, dtype=None if samples_dtype is None else np.dtype(samples_dtype), has_alpha=has_alpha, shape=shape)
-    check_place(target, overwrite=overwrite, is_store=choose_format(target).is_store)
+    dtype, chosen = None if samples_dtype is None else np.dtype(samples_dtype), choose_format(target)
+    reason = _find_fault(chosen, dtype, has_alpha=has_alpha, shape=shape)
+    if reason is not None:
+        msg = f"{str(target)!r} would have {reason}; {_find_remedy(dtype, has_alpha=has_alpha, shape=shape)}"
+        raise OutputError(msg)
+    check_place(target, overwrite=overwrite, is_store=chosen.is_store, makes_folder=makes_folder)
 
 
 def place_contents(
@@ -356,19 +327,15 @@ def place_contents(
             check_place(target, overwrite=overwrite, is_store=True)
         formats = {target: choose_format(target) for target in contents}
         run = WriteRun(
-            sum(formats[target].count_blocks(content) for target, content in contents.items()),
+            n_blocks=sum(formats[target].count_blocks(content) for target, content in contents.items()),
             # beside the first target, on a disk that is written to anyway
             scratch_folder=scratch_folder or next(iter([*contents, *(built or {})])).parent,
             on_progress=on_progress,
-            check_cancelled=check_cancelled,
+            check_cancelled=check_cancelled or (lambda: None),
             n_workers=n_workers,
         )
         files, stores = (
-            {
-                target: partial(formats[target].write, content=contents[target], run=run)
-                for target in contents
-                if formats[target].is_store == is_store
-            }
+            {path: partial(formats[path].write, content=contents[path], run=run) for path in contents if formats[path].is_store == is_store}
             for is_store in (False, True)
         )
         place_files(files, overwrite=overwrite, stores=stores, built=built, journal=journal)

@@ -22,11 +22,8 @@ import psutil
 ABANDONED_AFTER_SECONDS = 24 * 3600.0
 """What another machine made counts as left behind when nothing in it has changed for this long."""
 
-SCRATCH_PREFIX = "qmcif-"
-# without the tag: names without an owner, whose age decides
-_TEMPORARY = re.compile(r"\.qmcif-(?:(?P<tag>[0-9a-f]{8}-\d+-\d+)-)?[0-9a-f]{8,16}\.(?P<kind>tmp|old|moves|done)")
-# the last part is what `tempfile.mkdtemp` adds
-_SCRATCH = re.compile(r"qmcif-(?P<tag>[0-9a-f]{8}-\d+-\d+)-[0-9a-z_]{8}")
+_NAME = re.compile(r"\.?qmcif-(?P<tag>[0-9a-f]{8}-\d+-\d+)-[0-9a-z_]{8}(?:\.(?P<kind>tmp|old|moves|done))?")
+"""Scratch folders have no kind and end in what `tempfile.mkdtemp` adds."""
 
 _PROCESSES = Path("/proc")
 _STATE_FIELD, _START_FIELD = 0, 19
@@ -131,12 +128,12 @@ def name_temporary(kind: Kind = Kind.UNFINISHED) -> str:
 
 def name_scratch() -> str:
     """Return how the name of a scratch folder begins."""
-    return f"{SCRATCH_PREFIX}{this_process().tag}-"
+    return f"qmcif-{this_process().tag}-"
 
 
 def is_temporary_name(name: str, kind: Kind) -> bool:
     """Return whether a name is one that `name_temporary` gives."""
-    named = _TEMPORARY.fullmatch(name)
+    named = _NAME.fullmatch(name)
     return named is not None and named["kind"] == kind
 
 
@@ -165,31 +162,26 @@ def find_leftovers(folder: Path) -> list[Leftover]:
     found = []
     with suppress(OSError):
         for path in sorted(folder.iterdir()):
-            named = _TEMPORARY.fullmatch(path.name) or _SCRATCH.fullmatch(path.name)
+            named = _NAME.fullmatch(path.name)
             if named is not None and _is_own(path):
-                kind = Kind(named.groupdict().get("kind", Kind.SCRATCH))
-                found.append(Leftover(path, kind, _is_abandoned(path, named["tag"])))
+                found.append(Leftover(path, Kind(named["kind"] or Kind.SCRATCH), _is_abandoned(path, parse_tag(named["tag"]))))
     return found
 
 
 def _is_own(path: Path) -> bool:
     """Return whether a file or folder, no link, belongs to this user: folders for such files are shared."""
-    try:
+    with suppress(OSError):
         status = path.lstat()
-    except OSError:
-        return False
-    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    # never follows a link that somebody put into a shared folder, and never touches what is another user's
-    return is_plain and (os.name != "posix" or status.st_uid == os.getuid())
+        # never follows a link that somebody put into a shared folder, and never touches what is another user's
+        is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+        return is_plain and (os.name != "posix" or status.st_uid == os.getuid())
+    return False
 
 
-def _is_abandoned(path: Path, tag: str | None) -> bool:
-    owner = None if tag is None else parse_tag(tag)
+def _is_abandoned(path: Path, owner: Owner | None) -> bool:
     is_over = None if owner is None else is_gone(owner)
-    if is_over is not None:
-        return is_over
-    # made on another machine, or under a name without an owner
-    return time.time() - _newest_change(path) > ABANDONED_AFTER_SECONDS
+    # of a process on another machine only the age is known
+    return is_over if is_over is not None else time.time() - _newest_change(path) > ABANDONED_AFTER_SECONDS
 
 
 def _newest_change(path: Path) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from qmcif_engine.io.output.moves import Journal, Move, check_replaceable, mark_
 from qmcif_engine.io.remote_path import Location, RemotePath
 
 
-def check_place(target: Location, *, overwrite: bool, is_store: bool = False) -> None:
+def check_place(target: Location, *, overwrite: bool, is_store: bool = False, makes_folder: bool = False) -> None:
     """Refuse a target that is taken or lies where nothing can be written, by really creating a file beside it.
 
     Permission bits would tell less: they do not bind the administrator, and a read-only file system has them all.
@@ -27,28 +28,30 @@ def check_place(target: Location, *, overwrite: bool, is_store: bool = False) ->
         Whether an existing file, or Zarr folder, may be replaced.
     is_store : bool, optional
         Whether the target is to be a Zarr folder rather than a file.
+    makes_folder : bool, optional
+        Whether the folder around it is made later where it is missing.
 
     Raises
     ------
     OutputError
         With the reason and the remedy.
     """
-    if isinstance(target, RemotePath):
-        from qmcif_engine.io.remote import check_remote_target
+    with refusing(target):
+        if isinstance(target, RemotePath):
+            from qmcif_engine.io.remote import check_remote_target
 
-        with refusing(target):
             check_remote_target(target, is_store=is_store, is_allowed=overwrite)
-        return
-    try:
-        check_folder(target.parent)
-        _check_vacant(target, overwrite=overwrite, is_store=is_store)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise _unwritable(target, error) from error
-    except ValueError as error:
-        msg = f"{str(target)!r} is not a possible file name ({error}); the name of a file is needed; correct it"
-        raise OutputError(msg) from error
+            return
+        try:
+            if makes_folder and not target.parent.exists():
+                # what can be known of such a folder: that the one around it can be written
+                check_folder(next(place for place in target.absolute().parents if place.exists()))
+                return
+            check_folder(target.parent)
+            _check_vacant(target, overwrite=overwrite, is_store=is_store)
+        except ValueError as error:
+            msg = f"{str(target)!r} is not a possible file name ({error}); the name of a file is needed; correct it"
+            raise OutputError(msg) from error
 
 
 def _check_vacant(target: Path, *, overwrite: bool, is_store: bool) -> None:
@@ -143,35 +146,23 @@ def check_sources_kept(targets: Iterable[Location], sources: Iterable[Location])
     OutputError
         Naming both.
     """
-    known = list(sources)
-    for target in targets:
-        for source in known:
-            if _is_one_file(target, source):
-                msg = f"{str(target)!r} is the input {str(source)!r}, which would be lost; another name is needed; choose one"
-                raise OutputError(msg)
-            if _lies_in(target, source):
-                msg = f"{str(target)!r} lies in the input {str(source)!r}, which must not change; a place outside is needed; choose one"
-                raise OutputError(msg)
+    for target, source in itertools.product(targets, list(sources)):
+        if _holds(target, source):
+            msg = f"{str(target)!r} is the input {str(source)!r}, which would be lost; another name is needed; choose one"
+            raise OutputError(msg)
+        if _holds(source, target):
+            msg = f"{str(target)!r} lies in the input {str(source)!r}, which must not change; a place outside is needed; choose one"
+            raise OutputError(msg)
 
 
-def _is_one_file(target: Location, source: Location) -> bool:
-    """Return whether the source is the target or lies in it, as it may where the target is a folder to be replaced."""
-    if isinstance(target, RemotePath) or isinstance(source, RemotePath):
-        return f"{source}/".startswith(f"{target}/")
+def _holds(outer: Location, inner: Location) -> bool:
+    """Return whether one file or folder is the other, under whatever name, or has it inside, as a Zarr folder may."""
+    if isinstance(outer, RemotePath) or isinstance(inner, RemotePath):
+        return f"{inner}/".startswith(f"{outer}/")
     try:
         # samefile sees through links, other spellings and file systems that ignore case
-        return any(place.exists() and target.samefile(place) for place in (source, *Path(os.path.realpath(source)).parents))
+        return outer.exists() and any(place.exists() and outer.samefile(place) for place in (inner, *Path(os.path.realpath(inner)).parents))
     except (OSError, ValueError):  # one of them cannot be: reading or writing it will say so
-        return False
-
-
-def _lies_in(target: Location, source: Location) -> bool:
-    """Return whether the source is a folder, such as a Zarr array, and the target would be put into it."""
-    if isinstance(target, RemotePath) or isinstance(source, RemotePath):
-        return f"{target}/".startswith(f"{source}/")
-    try:
-        return source.is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(target)).parents
-    except (OSError, ValueError):  # as above
         return False
 
 

@@ -6,15 +6,13 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from qmcif_engine import __version__
 from qmcif_engine.errors import Cancelled, OutputError
 from qmcif_engine.io.dask_threads import count_cores
-from qmcif_engine.io.output.formats import check_content, choose_format, place_contents
-from qmcif_engine.io.output.placement import check_folder, check_place, check_sources_kept, refusing
+from qmcif_engine.io.output.formats import check_target, choose_format, place_contents
+from qmcif_engine.io.output.placement import check_sources_kept
 from qmcif_engine.io.output.windowed_image import ImageContent, StackImage, assemble_content, join_contents
 from qmcif_engine.stack.stack import Stack
 from qmcif_engine.stack.window import Window
@@ -26,49 +24,6 @@ FRAME_MARK = "{frame}"
 """Stands in the name of a target for the number of each image, which then gets a file of its own."""
 
 _SMALLEST_N_DIGITS = 3
-
-
-def list_stack_files(target: Path, n_images: int) -> tuple[Path, ...]:
-    """Return the files that a stack is written to: the target, or one for each image where its name has the mark for one."""
-    if FRAME_MARK not in target.name:
-        return (target,)
-    # of one length, so that names sort as the images do
-    n_digits = max(_SMALLEST_N_DIGITS, len(str(n_images)))
-    return tuple(target.with_name(target.name.replace(FRAME_MARK, f"{number:0{n_digits}d}")) for number in range(1, n_images + 1))
-
-
-def check_stack_target(
-    target: Path, n_images: int, *, dtype: np.dtype[Any], has_alpha: bool, shape: tuple[int, ...], overwrite: bool
-) -> tuple[Path, ...]:
-    """Return the files that will be written, once their format can hold the images and their places can be written.
-
-    Parameters
-    ----------
-    target : Path
-    n_images : int
-    dtype : dtype
-    has_alpha : bool
-    shape : tuple of int
-        Of an image, without alpha.
-    overwrite : bool
-    """
-    chosen = choose_format(target)
-    if FRAME_MARK not in target.name and not chosen.holds_stacks:
-        msg = (
-            f"{str(target)!r} is to hold {n_images} images; {chosen.name} holds one: use .tif, .ome.tif or .ome.zarr, or give each image a "
-            f"file with a name such as {target.stem}_{FRAME_MARK}{target.suffix}"
-        )
-        raise OutputError(msg)
-    check_content(target, dtype=dtype, has_alpha=has_alpha, shape=shape)
-    files = list_stack_files(target, n_images)
-    with refusing(target):
-        is_made_later = FRAME_MARK in target.name and not target.parent.exists()
-        if is_made_later:
-            # what can be known of a folder that is made later: that the one around it can be written
-            check_folder(next(place for place in target.absolute().parents if place.exists()))
-    for path in () if is_made_later else files:
-        check_place(path, overwrite=overwrite, is_store=chosen.is_store)
-    return files
 
 
 def write_stack(
@@ -148,9 +103,26 @@ def write_stack(
 def check_stack_output(stack: Stack, target: Path, *, overwrite: bool) -> tuple[Path, ...]:
     """Return every file that `write_stack` would write, once all of them can be and none is read."""
     shown, alpha = _planes_of(stack)
-    files = check_stack_target(
-        target, stack.n_images, dtype=shown.dtype, has_alpha=alpha is not None, shape=shown.image_shape, overwrite=overwrite
-    )
+    chosen, is_one_a_frame = choose_format(target), FRAME_MARK in target.name
+    if not (is_one_a_frame or chosen.holds_stacks):
+        msg = (
+            f"{str(target)!r} is to hold {stack.n_images} images; {chosen.name} holds one: use .tif, .ome.tif or .ome.zarr, or give each "
+            f"image a file with a name such as {target.stem}_{FRAME_MARK}{target.suffix}"
+        )
+        raise OutputError(msg)
+    # of one length, so that names sort as the images do
+    n_digits = max(_SMALLEST_N_DIGITS, len(str(stack.n_images)))
+    numbers = [f"{number:0{n_digits}d}" for number in range(1, stack.n_images + 1)] if is_one_a_frame else [""]
+    files = tuple(target.with_name(target.name.replace(FRAME_MARK, number)) for number in numbers)
+    for path in files:
+        check_target(
+            path,
+            overwrite=overwrite,
+            samples_dtype=shown.dtype,
+            has_alpha=alpha is not None,
+            shape=shown.image_shape,
+            makes_folder=is_one_a_frame,
+        )
     check_sources_kept(files, stack.sources)
     return files
 
@@ -166,14 +138,14 @@ def _assemble(stack: Stack, area: Window, *, provenance: dict[str, object]) -> l
         assemble_content(
             StackImage(shown, number, area),
             None if alpha is None else StackImage(alpha, number, area),
-            metadata=replace(stack.metadata, z_step=_settle_step(stack)),
+            metadata=replace(stack.metadata, z_step=_measure_step(stack)),
             provenance=provenance,
         )
         for number in range(stack.n_images)
     ]
 
 
-def _settle_step(stack: Stack) -> float | None:
+def _measure_step(stack: Stack) -> float | None:
     """Return the distance of neighboring images after some were left out; None where it is not the same between all."""
     # in units of the recorded distance; images chosen backwards have it too
     steps = {abs(second - first) for first, second in itertools.pairwise(stack.frame_numbers)}

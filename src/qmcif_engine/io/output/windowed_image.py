@@ -58,17 +58,8 @@ class ArrayImage:
     """
 
     def __init__(self, samples: NDArray[Any]) -> None:
-        self._samples = samples
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Height and width, and the number of channels where there is a channel axis."""
-        return self._samples.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the samples, in native byte order."""
-        return self._samples.dtype.newbyteorder("=")
+        # samples are handed over in native byte order
+        self._samples, self.shape, self.dtype = samples, samples.shape, samples.dtype.newbyteorder("=")
 
     def read(self, window: Window) -> NDArray[Any]:
         """Return a contiguous copy of a window in native byte order, which is what the codecs take."""
@@ -189,10 +180,11 @@ def join_contents(contents: Sequence[ImageContent], axis: StackAxis) -> ImageCon
     return replace(contents[0], further=tuple(content.image for content in contents[1:]), axis=axis)
 
 
+@dataclass(kw_only=True)
 class WriteRun:
-    """The circumstances of writing: blocks are counted, a listener is told, and the caller may stop before each.
+    """The circumstances of writing: blocks are counted and reported, and the caller may stop before each.
 
-    Parameters
+    Attributes
     ----------
     n_blocks : int
         How many blocks will be written.
@@ -204,25 +196,15 @@ class WriteRun:
         Called before each block; ends the writing by raising.
     n_workers : int, optional
         Threads that read images, and compress them where the format can, a few blocks at a time; 0 and 1 do so in the calling thread.
+    n_written : int
     """
 
-    def __init__(
-        self,
-        n_blocks: int,
-        *,
-        scratch_folder: Path,
-        on_progress: Callable[[int, int], None] | None = None,
-        check_cancelled: Callable[[], None] | None = None,
-        n_workers: int = 0,
-    ) -> None:
-        self.scratch_folder = scratch_folder
-        self._n_blocks, self._n_written, self.n_workers = n_blocks, 0, n_workers
-        self._on_progress, self._check_cancelled = on_progress, check_cancelled
-
-    def check_cancelled(self) -> None:
-        """Give the caller a chance to stop, by raising."""
-        if self._check_cancelled is not None:
-            self._check_cancelled()
+    n_blocks: int
+    scratch_folder: Path
+    on_progress: Callable[[int, int], None] | None = None
+    check_cancelled: Callable[[], None] = lambda: None
+    n_workers: int = 0
+    n_written: int = 0
 
     def windows(self, shape: tuple[int, ...]) -> Iterator[Window]:
         """Yield the blocks of an image one by one, each after a chance to stop."""
@@ -253,9 +235,9 @@ class WriteRun:
 
     def count_block(self) -> None:
         """Take one more block as written."""
-        self._n_written += 1
-        if self._on_progress is not None:
-            self._on_progress(self._n_written, self._n_blocks)
+        self.n_written += 1
+        if self.on_progress is not None:
+            self.on_progress(self.n_written, self.n_blocks)
 
 
 def block_windows(shape: tuple[int, ...], side_px: int = BLOCK_SIDE_PX) -> Iterator[Window]:

@@ -26,20 +26,17 @@ from qmcif_engine.io.input.frame_source import Copying
 from qmcif_engine.io.input.image_file import refuse_content, refuse_damaged, translate_failures
 from qmcif_engine.io.input.segments import SegmentCache, fill_from_segments
 from qmcif_engine.io.limits import LARGEST_XML_CHARACTERS, MOST_IMAGES, read_bounded
-from qmcif_engine.io.metadata.acquisition import name_axes, plan_axes
-from qmcif_engine.io.metadata.length_units import (
+from qmcif_engine.io.metadata.axes import name_axes, plan_axes
+from qmcif_engine.io.metadata.ome_xml import list_image_names
+from qmcif_engine.io.metadata.units import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
-    complete_colors,
-    complete_emissions,
-    complete_limits,
-    complete_names,
+    ChannelLook,
+    complete_looks,
     parse_length,
-    parse_limits,
-    settle_lengths,
-    settle_seconds,
+    to_one_unit,
+    to_seconds,
 )
-from qmcif_engine.io.metadata.ome_xml import list_image_names
 from qmcif_engine.io.remote_path import Location
 from qmcif_engine.io.zarr.zarr_checks import check_stored, open_checked_array, read_group_attributes
 from qmcif_engine.stack.image_metadata import ImageMetadata
@@ -144,22 +141,15 @@ def _describe_metadata(letters: str, axes: list[dict[str, Any]], scale: list[flo
     units = {letter: axis.get("unit") for letter, axis in zip(letters, axes, strict=True)}
     listed = omero.get("channels") if isinstance(omero, dict) else None
     channels = [channel if isinstance(channel, dict) else {} for channel in listed] if isinstance(listed, list) else []
-    labels = [channel.get("label") for channel in channels]
-    colors = [channel.get("color") for channel in channels]
-    windows = [channel.get("window") for channel in channels]
+    looks = []
+    for channel in channels:
+        given, window = channel.get("color"), channel.get("window")
+        color = f"#{given.lower()}" if isinstance(given, str) and _HEXADECIMAL_COLOR.fullmatch(given) else ""
+        limits = [window.get("start"), window.get("end")] if isinstance(window, dict) else []
+        looks.append(ChannelLook(channel.get("label"), color, limits, parse_length(channel.get("emissionWave"))))
     time = letters.find("T")
-    return replace(
-        settle_lengths(steps, units),
-        time_step=settle_seconds(scale[time], axes[time].get("unit")) if time >= 0 else None,
-        channel_names=complete_names([label if isinstance(label, str) else "" for label in labels]),
-        channel_colors=complete_colors(
-            [f"#{color.lower()}" if isinstance(color, str) and _HEXADECIMAL_COLOR.fullmatch(color) else "" for color in colors]
-        ),
-        channel_limits=complete_limits(
-            [parse_limits([window.get("start"), window.get("end")]) if isinstance(window, dict) else None for window in windows]
-        ),
-        channel_emissions_nm=complete_emissions([parse_length(channel.get("emissionWave")) for channel in channels]),
-    )
+    time_step = to_seconds(scale[time], axes[time].get("unit")) if time >= 0 else None
+    return replace(to_one_unit(steps, units), time_step=time_step, **complete_looks(looks))
 
 
 _SEVERAL_IMAGES = "bioformats2raw.layout"

@@ -13,7 +13,6 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 from qmcif_engine.compiled import single_thread
-from qmcif_engine.errors import InvalidConfigError
 from qmcif_engine.stack.alignment.matching import Level, can_match, read_pyramid
 from qmcif_engine.stack.alignment.pairs import NO_LINK, Link, link_images, look_again, refine_link
 from qmcif_engine.stack.alignment.transforms import (
@@ -29,7 +28,7 @@ from qmcif_engine.stack.alignment.transforms import (
     is_affine,
     linearize,
 )
-from qmcif_engine.stack.stack import Stack
+from qmcif_engine.stack.stack import Stack, choose_reference
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ def estimate_transforms(
     Each image is linked to the next one, and to the second and the fourth after it. Where the first of these fails, because the two have
     nothing sharp in common, they are looked at again in finer detail, and the image is also linked to the one that looks most like it;
     all links together then give all images, by robust least squares. An image that no link leads to with certainty is only shifted, or
-    left where its neighbor lies, and `Transforms.warnings` says so. So it does where windows are too few or too badly spread for a
+    left where its neighbor lies, and `Transforms.warnings` has an entry, as it has where windows are too few or too badly spread for a
     homography and a similarity was taken, and where links contradict each other.
 
     Parameters
@@ -89,10 +88,7 @@ def estimate_transforms(
     InvalidConfigError
         If the reference is none of the images.
     """
-    center = stack.n_images // 2 if reference is None else reference
-    if not 0 <= center < stack.n_images:
-        msg = f"image {center} was given as the reference, counted from 0; the stack has {stack.n_images}: choose one of them"
-        raise InvalidConfigError(msg)
+    center = choose_reference(stack, reference)
     if model is TransformModel.NONE or stack.n_images == 1:
         return identity_transforms(stack.n_images, stack.image_shape, reference=center)
     with single_thread():

@@ -42,7 +42,7 @@ class Fit(NamedTuple):
 def fit_movement(
     matches: Matches, model: TransformModel, *, shape: tuple[int, ...], tolerance_px: float = TOLERANCE_PX, is_near: bool = False
 ) -> Fit:
-    """Fit a movement by reweighted least squares with a loss that lets go of outliers.
+    """Fit a movement by reweighted least squares with a loss that bounds the influence of outliers.
 
     Such a loss has several minima, so the fit starts twice, from no movement and from the shift most windows agree on, and the start
     with more support wins. Nothing is random.

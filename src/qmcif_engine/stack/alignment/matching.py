@@ -48,7 +48,7 @@ the sensor leave a pattern below it, which never moves."""
 _SEARCH_CORRELATION = 0.6
 _LARGEST_STEP_PX = 4.0
 _SMALLEST_PRECISION, _N_BEST, _PRECISE_SHARE = 0.5, 20, 0.25
-"""Windows that tell little would outvote the others: they are left out below that precision, or share of what the best have."""
+"""Windows with little information would outvote the others: they are left out below that precision, or share of what the best have."""
 
 _PERFECT_GAP = 0.002
 """Added to what is missing to perfect agreement: no window is perfect, and none may decide alone."""
@@ -209,7 +209,7 @@ def search_windows(first: Level, second: Level, center: NDArray[np.float64], *, 
 def match_windows(
     first: Level, second: Level, center: NDArray[np.float64], *, matrix: NDArray[np.float64], smallest_correlation: float
 ) -> Matches:
-    """Find windows by one symmetric Gauss-Newton step, all at once, and return those that tell most.
+    """Find windows by one symmetric Gauss-Newton step, all at once, and return the most precise.
 
     The step follows the mean gradient of both images, so that a window blurred in one of them is not biased.
 

@@ -22,6 +22,7 @@ from qmcif_engine.stack.alignment.transforms import (
     lift_matrix,
     linearize,
     lower_matrix,
+    measure_movement,
 )
 
 _N_WINDOWS, _N_WINDOWS_FINEST, _N_WINDOWS_SECOND_LOOK = 60, 300, 2000
@@ -235,7 +236,7 @@ def _refine(
             if not is_plausible(expected, level.detail.shape):
                 break
             link = _describe(fit, matches, used, expected, level)
-            if _longest(fit.matrix, level.detail.shape) < (_CONVERGED_FINEST_PX if is_finest else _CONVERGED_PX):
+            if measure_movement(fit.matrix, level.detail.shape) < (_CONVERGED_FINEST_PX if is_finest else _CONVERGED_PX):
                 break
     return link
 
@@ -284,14 +285,8 @@ def _describe(fit: Fit, matches: Matches, model: TransformModel, expected: NDArr
         matrix[2] = IDENTITY[2]
     # inverse variances of independent windows add up; disagreeing windows make the rest less believable
     error_px = factor / float(np.sqrt(precision.sum())) / fit.support
-    movement_px = factor * _longest(expected, shape)
+    movement_px = factor * measure_movement(expected, shape)
     return Link(matrix, model, error_px, factor * fit.corner_error_px / fit.support, movement_px, fit.support)
-
-
-def _longest(matrix: NDArray[np.float64], shape: tuple[int, ...]) -> float:
-    """Return how far a corner of the frame moves at most."""
-    corners = frame_corners(shape)
-    return float(np.hypot(*(apply_matrix(matrix, corners) - corners).T).max())
 
 
 def _judge_perspective(level: Level, other: Level, link: Link) -> bool | None:

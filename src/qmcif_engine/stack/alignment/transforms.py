@@ -104,8 +104,7 @@ class Transforms:
 
     def largest_movement_px(self) -> float:
         """Return how far a corner of the frame moves at most in any image."""
-        corners = frame_corners(self.image_shape)
-        return max(float(np.hypot(*(apply_matrix(self.matrix(number), corners) - corners).T).max()) for number in range(self.n_images))
+        return max(measure_movement(self.matrix(number), self.image_shape) for number in range(self.n_images))
 
 
 IDENTITY: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -141,6 +140,12 @@ def apply_matrix(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> ND
     """Return points (n, 2), given as x and y, moved by a matrix."""
     moved = np.asarray(points @ matrix[:2, :2].T + matrix[:2, 2])
     return moved if is_affine(matrix) else moved / (points @ matrix[2, :2] + matrix[2, 2])[:, np.newaxis]
+
+
+def measure_movement(matrix: NDArray[np.float64], image_shape: tuple[int, ...]) -> float:
+    """Return how far a corner of the frame moves at most."""
+    corners = frame_corners(image_shape)
+    return float(np.hypot(*(apply_matrix(matrix, corners) - corners).T).max())
 
 
 def linearize(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:

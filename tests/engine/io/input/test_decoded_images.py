@@ -124,16 +124,6 @@ def test_a_copy_uses_the_same_folder_while_it_exists(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_copy_of_a_cache_in_memory_decodes_itself(tmp_path):
-    source = Pictures()
-    cache, _ = make_cache(source, tmp_path, memory_bytes=10**9)
-    check(cache, source)
-    copy, again = pickle.loads(pickle.dumps(cache)), Pictures()
-    check(copy, again)
-    assert again.n_decoded == 3
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_started_process_finds_what_is_decoded(tmp_path):
     source = Pictures()
     cache, _ = make_cache(source, tmp_path)

@@ -58,8 +58,8 @@ def test_exif_comes_back_upright_and_with_the_true_size(tmp_path, suffix, is_big
 @pytest.mark.parametrize("is_big", [False, True])
 def test_tifffile_finds_exif_in_classic_and_big_tiff(tmp_path, suffix, is_big, monkeypatch):
     if is_big:
-        monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_CLASSIC_BYTES", 0)
-        monkeypatch.setattr("qmcif_engine.io.tiff.tiled_tiff.LARGEST_STRIPPED_BYTES", 0)
+        monkeypatch.setattr("qmcif_engine.io.tiff.tiff_writer.LARGEST_CLASSIC_BYTES", 0)
+        monkeypatch.setattr("qmcif_engine.io.tiff.tiff_writer.LARGEST_STRIPPED_BYTES", 0)
     stream(tmp_path / f"p{suffix}", exif=camera_block())
     with tifffile.TiffFile(tmp_path / f"p{suffix}") as tiff:
         assert tiff.is_bigtiff == is_big

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmcif_engine.errors import ImageFileError
-from qmcif_engine.io.metadata.ome_xml import describe_pixels, parse_ome
+from qmcif_engine.io.metadata.ome_xml import parse_ome
 
 FILE = Path("some.ome.tif")
 SIZES = 'SizeX="4" SizeY="4" SizeZ="2" SizeC="2" SizeT="1"'
@@ -16,9 +16,7 @@ def ome(attributes: str = "", inner: str = "", before: str = "") -> str:
 
 
 def described(attributes: str = "", inner: str = ""):
-    pixels = parse_ome(ome(attributes, inner), FILE)
-    assert pixels is not None
-    return describe_pixels(pixels)
+    return parse_ome(ome(attributes, inner), FILE)
 
 
 def test_text_that_is_not_ome_is_left_alone():
@@ -101,7 +99,7 @@ def test_wavelengths_and_steps_in_time_are_read_in_any_unit():
 
 def test_name_and_description_of_the_image_are_read():
     text = ome().replace("<Image>", '<Image Name="embryo"><Description>two dyes</Description>')
-    found = describe_pixels(parse_ome(text, FILE))
+    found = parse_ome(text, FILE)
     assert (found.image_name, found.description) == ("embryo", "two dyes")
 
 
@@ -109,4 +107,4 @@ def test_name_and_description_of_the_image_are_read():
 def test_limits_that_are_none_are_left_out(limits):
     note = f'<MapAnnotation Namespace="qmcif/display limits"><Value><M K="channel 1">{limits}</M></Value></MapAnnotation>'
     text = ome(inner="<Channel/>").replace("</OME>", note + "</OME>")
-    assert describe_pixels(parse_ome(text, FILE)).channel_limits == ()
+    assert parse_ome(text, FILE).channel_limits == ()

@@ -14,7 +14,7 @@ import zarr
 from qmcif_engine.errors import Cancelled, InvalidConfigError, OutputError
 from qmcif_engine.io.input.open import open_stack
 from qmcif_engine.io.output.stack_output import write_stack
-from qmcif_engine.io.tiff import tiled_tiff
+from qmcif_engine.io.tiff import tiff_writer
 from qmcif_engine.stack.alignment.transforms import IDENTITY, TransformModel, Transforms
 from qmcif_engine.stack.image_metadata import ImageMetadata
 from qmcif_engine.stack.preparation import prepare_stack
@@ -66,7 +66,7 @@ def digest(path: Path) -> str:
 @pytest.mark.parametrize("channels", [(), (3,)])
 @pytest.mark.parametrize("largest_stripped_bytes", [2**26, 0])
 def test_every_sample_comes_back_in_its_type(tmp_path, monkeypatch, target, dtype, channels, largest_stripped_bytes):
-    monkeypatch.setattr(tiled_tiff, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
+    monkeypatch.setattr(tiff_writer, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
     samples = make_samples(dtype, channels)
 
     assert write_stack(make_stack(samples), tmp_path / target) == (tmp_path / target,)
@@ -81,7 +81,7 @@ def test_every_sample_comes_back_in_its_type(tmp_path, monkeypatch, target, dtyp
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("largest_stripped_bytes", [2**26, 0])
 def test_dyes_keep_their_number_and_names(tmp_path, monkeypatch, target, largest_stripped_bytes):
-    monkeypatch.setattr(tiled_tiff, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
+    monkeypatch.setattr(tiff_writer, "LARGEST_STRIPPED_BYTES", largest_stripped_bytes)
     samples = make_samples(np.uint16, (4,))
     names = ("DAPI", "GFP", "Cy3", "Cy5")
     companions = stack_arrays(list(samples))
@@ -108,14 +108,6 @@ def test_alpha_goes_along(tmp_path, target):
         whole = Window.whole(SHAPE)
         np.testing.assert_array_equal([stack.read(number, whole) for number in range(3)], samples[..., :3])
         np.testing.assert_array_equal([stack.alpha.read(number, whole) for number in range(3)], samples[..., 3])
-
-
-def test_tifffile_reads_a_plain_stack_with_z_first(tmp_path):
-    write_stack(make_stack(make_samples(channels=(3,))), tmp_path / "rgb.tif")
-    write_stack(make_stack(make_samples()), tmp_path / "gray.tif")
-
-    assert tifffile.imread(tmp_path / "rgb.tif").shape == (3, *SHAPE, 3)
-    assert tifffile.imread(tmp_path / "gray.tif").shape == (3, *SHAPE)
 
 
 def test_an_ome_zarr_has_smaller_copies_of_every_image_along_z(tmp_path):
