@@ -116,16 +116,20 @@ def drawn_written_out(index, rival, band, belief, images, *, shape):
     return np.where(is_compared, total > 0, own), trust, total
 
 
-@pytest.mark.parametrize(("shape", "n_planes"), [((16, 20), 1), ((13, 17), 3), ((5, 7), 1), ((24, 24), 3)])
-def test_edges_are_those_of_the_formula(shape, n_planes):
+@pytest.mark.parametrize(
+    ("shape", "n_planes", "contrast", "spread"),
+    # where images are alike, beliefs and messages decide
+    [((16, 20), 1, 0.5, 3), ((13, 17), 3, 0.5, 3), ((5, 7), 1, 0.5, 3), ((24, 24), 3, 0, 0.3), ((17, 20), 1, 0, 0.3)],
+)
+def test_edges_are_those_of_the_formula(shape, n_planes, contrast, spread):
     generator = np.random.default_rng(sum(shape))
-    sharp = texture((n_planes, *shape), seed=2) / 2
-    images = [sharp, ndimage.gaussian_filter(sharp, (0, 2, 2)) + generator.normal(size=sharp.shape).astype(np.float32)]
+    sharp = contrast * texture((n_planes, *shape), seed=2)
+    images = [sharp, ndimage.gaussian_filter(sharp, (0, 2, 2)) + contrast * generator.normal(size=sharp.shape).astype(np.float32)]
     cells = tuple(-(-length // CELL_PX) for length in shape)
     index = generator.integers(0, 2, cells).astype(np.uint16)
     rival = np.where(generator.random(cells) < 0.8, 1 - index, index).astype(np.uint16)
     band = (rival != index) & (generator.random(cells) < 0.8)
-    belief = generator.uniform(0, 3, (2, *cells)).astype(np.float32)
+    belief = generator.uniform(0, spread, (2, *cells)).astype(np.float32)
 
     def beliefs(label):
         return np.where(label == 0, belief[0], belief[1])

@@ -247,22 +247,18 @@ def test_a_clipped_reflection_keeps_its_size():
     assert size < 1.3 * expected + 4
 
 
-def drifting_gains(drift):
-    """A gain that goes from 1 to 1 +- drift over nine images."""
-    return np.linspace(1 - max(drift, 0), 1 - max(-drift, 0), 9)[:, None, None]
-
-
 @pytest.mark.parametrize("drift", [-0.2, 0, 0.2])
 def test_wide_halos_are_not_taken_nor_does_a_drift_of_exposure_bring_any(drift):
-    images, truth, cover, _ = spilling_scene(n_images=9, width=1.5)
-    gains = drifting_gains(drift)
+    """The gain goes from 1 to 1 +- drift over the stack; without halos in the energy more than 2 % of the band would be wrong."""
+    images, truth, cover, _ = spilling_scene(n_images=5, width=5)
+    gains = np.linspace(1 - max(drift, 0), 1 - max(-drift, 0), 5)[:, None, None]
 
     result = fuse(quantized(images * gains))
 
     evened = result.fused / gains[result.source_index.astype(int), 0, 0]
     band = (ndimage.distance_transform_edt(cover < 0.5) < 24) & (cover < 0.01)
     best = np.abs(images - truth).min(axis=0)
-    assert np.mean(np.abs(evened - truth)[band] > best[band] + 12) < 0.03
+    assert np.mean(np.abs(evened - truth)[band] > best[band] + 12) < 0.01
 
 
 def test_a_small_bright_object_is_kept():
