@@ -10,6 +10,7 @@ from scipy import ndimage
 from qmcif_engine.config.fusion_config import FusionConfig
 from qmcif_engine.method import paper
 from qmcif_engine.method.paper import RULE
+from qmcif_engine.method.patches import pad_to_grid, spread_patches, sum_patches
 from qmcif_engine.rules import StackStatistics, TileSteps
 from qmcif_engine.stack.window import Window
 from tests.scenes import ArrayPlanes
@@ -64,6 +65,11 @@ def test_image_gives_no_pixel_that_it_may_not_give_while_another_may():
     for index in (decision.index, decision.maps["base_map"]):
         assert np.take_along_axis(np.stack(masks), index[None].astype(int), axis=0)[0][somebody].all()
     assert compose(marked, decision)[somebody].max() == 0
+    # a base patch gives all its pixels
+    lacking = [sum_patches(pad_to_grid((~mask).astype(np.float32), patch_px=8), patch_px=8) for mask in masks]
+    has_patch = np.stack([spread_patches(number == 0, shape=SHAPE, patch_px=8) for number in lacking])
+    from_whole = np.take_along_axis(has_patch, decision.maps["base_map"][None].astype(int), axis=0)[0]
+    assert from_whole[has_patch.any(axis=0)].all()
     assert not somebody.all()
 
 

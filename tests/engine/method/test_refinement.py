@@ -56,6 +56,8 @@ def test_candidate_that_equals_the_focused_source_is_chosen_in_a_bright_flat_are
         choice = refine(candidates, [sharp, other], weights=weights, detail_patch_px=7, part=part)
         assert choice.dtype == bool
         np.testing.assert_array_equal(choice, expected)
+    # a tie goes to the detail scale
+    assert refine((sharp, other), [sharp, other], weights=0 * weights, detail_patch_px=7, part=part).all()
 
 
 @pytest.mark.parametrize("part", SimilarityPart)
